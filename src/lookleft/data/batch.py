@@ -1,0 +1,142 @@
+"""Ids to batches: padding, positions, and the shift by one, which lives here and nowhere else.
+
+Teacher forcing feeds the whole target at once. The input at t is the token *before* the one
+that t must predict, so that with the causal mask no position ever reads its own answer:
+
+    translation   target   a   b   c   </s>        language model   text     a  b  c  d
+                  input    <s> a   b   c                             input    a  b  c
+                  predicts a   b   c   </s>                          predicts b  c  d
+
+Dimensions: B batch, T positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lookleft.errors import InputError
+from lookleft.masks import Side
+
+NO_TARGET = -100  # at such a position nothing is predicted; it counts in no loss
+
+Ids = Sequence[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Token ids padded to one length, with the position of each. All (B, T)."""
+
+    ids: Tensor
+    is_token: Tensor  # False = padding
+    pos: Tensor  # counts the real tokens of a row (of a document, if packed) from 0
+    docs: Tensor | None = None  # document number, if several are packed into a row
+    types: Tensor | None = None  # segment number, for encoders trained with them
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.ids.shape
+
+    @property
+    def side(self) -> Side:
+        """What decides who sees these rows, for `masks.visible`."""
+        return Side(self.pos, self.is_token, self.docs)
+
+    def to(self, device: torch.device | str) -> Rows:
+        moved = {k: v.to(device) for k, v in vars(self).items() if v is not None}
+        return replace(self, **moved)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What a model reads, and, in training, what it should say at each position."""
+
+    inputs: Rows
+    targets: Tensor | None = None  # (B, T), NO_TARGET where nothing is predicted
+    source: Rows | None = None  # the sentence to translate
+    prefix: Tensor | None = None  # (B,) the first positions that see each other both ways
+
+    @property
+    def n_targets(self) -> int:
+        return 0 if self.targets is None else int((self.targets != NO_TARGET).sum())
+
+
+def as_rows(ids: Tensor, is_token: Tensor | None = None) -> Rows:
+    """Rows from ids and an optional padding mask; positions count real tokens only. (B, T)."""
+    if ids.ndim != 2 or ids.dtype not in (torch.int64, torch.int32):
+        raise InputError(f"ids must be integers of shape (batch, length), got {_describe(ids)}")
+    if is_token is None:
+        is_token = torch.ones_like(ids, dtype=torch.bool)
+    if is_token.shape != ids.shape or is_token.dtype != torch.bool:
+        raise InputError(
+            f"is_token must be boolean of shape {tuple(ids.shape)}, got {_describe(is_token)}"
+        )
+    # Padding has no place of its own: left, right or in between, real tokens count the same.
+    pos = (is_token.cumsum(1) - 1).clamp(min=0)
+    return Rows(ids=ids, is_token=is_token, pos=pos)
+
+
+def pad_rows(
+    rows: Sequence[Ids], pad_id: int = 0, side: Literal["left", "right"] = "right"
+) -> Rows:
+    """Sentences of unequal length as one rectangle. Lists of ids -> (B, T)."""
+    if not rows:
+        raise InputError("a batch needs at least one row")
+    width = max(map(len, rows))
+    ids = torch.full((len(rows), width), pad_id, dtype=torch.long)
+    is_token = torch.zeros(len(rows), width, dtype=torch.bool)
+    for i, row in enumerate(rows):
+        place = slice(width - len(row), width) if side == "left" else slice(0, len(row))
+        ids[i, place] = torch.tensor(row, dtype=torch.long)
+        is_token[i, place] = True
+    return as_rows(ids, is_token)
+
+
+def shift_right(target: Ids, start_id: int) -> list[int]:
+    """What the decoder reads while it predicts `target`: the same, one later, start token first."""
+    return [start_id, *target[:-1]] if target else []
+
+
+def pad_targets(rows: Sequence[Ids], inputs: Rows) -> Tensor:
+    """Targets laid out as their inputs are. -> (B, T)."""
+    targets = torch.full(inputs.shape, NO_TARGET, dtype=torch.long)
+    targets[inputs.is_token] = torch.tensor([i for row in rows for i in row], dtype=torch.long)
+    return targets
+
+
+def translation_batch(sources: Sequence[Ids], targets: Sequence[Ids], start_id: int) -> Batch:
+    """Pairs for an encoder-decoder; targets end with their own end token."""
+    if len(sources) != len(targets):
+        raise InputError(f"{len(sources)} sources but {len(targets)} targets")
+    inputs = pad_rows([shift_right(target, start_id) for target in targets])
+    return Batch(inputs=inputs, targets=pad_targets(targets, inputs), source=pad_rows(sources))
+
+
+def next_token_batch(rows: Sequence[Ids]) -> Batch:
+    """Texts for a language model: every token but the first is predicted from those before it."""
+    inputs = pad_rows([row[:-1] for row in rows])
+    return Batch(inputs=inputs, targets=pad_targets([row[1:] for row in rows], inputs))
+
+
+def pack_documents(rows: Sequence[Sequence[Ids]]) -> Batch:
+    """Several documents per row for a language model: each keeps to itself and starts at 0.
+
+    The last token of a document predicts nothing: the next document is not its continuation.
+    """
+    inputs = pad_rows([[i for doc in row for i in doc[:-1]] for row in rows])
+    targets = pad_targets([[i for doc in row for i in doc[1:]] for row in rows], inputs)
+    docs, pos = torch.zeros_like(inputs.ids), torch.zeros_like(inputs.pos)
+    for i, row in enumerate(rows):
+        lengths = [max(len(doc) - 1, 0) for doc in row]
+        counts = torch.tensor(lengths, dtype=torch.long)  # a row may hold no document at all
+        docs[i, : sum(lengths)] = torch.repeat_interleave(counts)
+        pos[i, : sum(lengths)] = torch.tensor([p for n in lengths for p in range(n)])
+    return Batch(inputs=replace(inputs, docs=docs, pos=pos), targets=targets)
+
+
+def _describe(tensor: Tensor) -> str:
+    return f"{tensor.dtype} {tuple(tensor.shape)}"

@@ -1,0 +1,137 @@
+"""What every model offers, and what the families share.
+
+    score(batch)             one parallel pass: logits for every position at once   (training)
+    prefill(batch, room=n)   read a prompt, get logits for its last token and a state (generation)
+    step(ids, state)         feed one more token per row, get the next logits
+    extend(rows, state)      the same with several tokens at once
+
+`score` and `prefill` + `step` are one function computed in two ways; tests/invariants holds them
+together. Dimensions: B batch, T positions, S source positions, D model width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+import torch
+from torch import Tensor, nn
+
+from lookleft.config import ModelConfig
+from lookleft.data.batch import Batch, Rows, as_rows
+from lookleft.errors import InputError
+from lookleft.masks import Side
+from lookleft.nn.attention import KV
+from lookleft.nn.cache import KVCache
+
+
+class Scorer(Protocol):
+    """Gives logits (B, T, V) for a whole batch in one pass."""
+
+    def score(self, batch: Batch) -> Tensor: ...
+
+
+class Generator(Scorer, Protocol):
+    """Can also be driven token by token."""
+
+    def prefill(self, batch: Batch, *, room: int) -> tuple[Tensor, DecodeState]: ...
+    def extend(self, rows: Rows, state: DecodeState) -> Tensor: ...
+    def step(self, ids: Tensor, state: DecodeState) -> Tensor: ...
+
+
+@dataclass
+class Memory:
+    """An encoded source: per decoder layer what cross-attention looks at, computed once."""
+
+    kvs: list[KV]
+    side: Side  # its positions and padding
+
+    def reorder(self, rows: Tensor) -> None:
+        self.kvs = [KV(kv.keys[rows], kv.values[rows]) for kv in self.kvs]
+        self.side = Side(self.side.pos[rows], self.side.is_token[rows])
+
+
+@dataclass
+class DecodeState:
+    """What generation keeps between steps."""
+
+    cache: KVCache
+    memory: Memory | None = None
+    prefix: Tensor | None = None  # (B,) positions that saw each other both ways
+
+    def reorder(self, rows: Tensor) -> None:
+        """Row i becomes a copy of old row rows[i], in every part. (N,)."""
+        self.cache.reorder(rows)
+        if self.memory is not None:
+            self.memory.reorder(rows)
+        if self.prefix is not None:
+            self.prefix = self.prefix[rows]
+
+
+class Network(nn.Module):
+    """Shared by the three families: a seeded start, the vocabulary check, the device."""
+
+    config: ModelConfig
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    @property
+    def n_parameters(self) -> int:
+        return sum(p.numel() for p in self.parameters())
+
+    def initialise(self, generator: torch.Generator | None = None) -> Self:
+        """Redraw all weights: matrices by their fan-in, embeddings by their width, norms at 1."""
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.normal_(module.weight, std=module.in_features**-0.5, generator=generator)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+            elif isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=module.embedding_dim**-0.5, generator=generator)
+            elif isinstance(module, nn.LayerNorm | nn.RMSNorm):
+                module.reset_parameters()
+        for name, parameter in self.named_parameters():
+            if name.endswith("own_weight"):
+                nn.init.normal_(parameter, std=parameter.size(1) ** -0.5, generator=generator)
+            elif name.endswith("head.bias"):
+                nn.init.zeros_(parameter)
+        return self
+
+    def check(self, rows: Rows, vocab_size: int) -> None:
+        """Refuse ids outside the vocabulary and texts beyond the context, naming both."""
+        ids = rows.ids
+        if ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= vocab_size):
+            wrong = ids[(ids < 0) | (ids >= vocab_size)][0]
+            raise InputError(f"id {int(wrong)} is outside the vocabulary 0..{vocab_size - 1}")
+        if rows.pos.numel() and int(rows.pos.max()) >= self.config.context:
+            raise InputError(
+                f"{int(rows.pos.max()) + 1} tokens, but this model reads at most "
+                f"{self.config.context}"
+            )
+
+
+def last_logits(logits: Tensor, is_token: Tensor) -> Tensor:
+    """The logits at the last real token of each row. (B, T, V), (B, T) -> (B, V)."""
+    if not bool(is_token.any(1).all()):
+        raise InputError("a prompt is empty: every row needs at least one token to start from")
+    place = torch.arange(is_token.size(1), device=is_token.device)
+    last = torch.where(is_token, place, -1).amax(1)  # (B,)
+    return logits[torch.arange(logits.size(0), device=logits.device), last]
+
+
+def continue_rows(rows: Rows, cache: KVCache) -> Rows:
+    """The same rows with positions that go on where the cache ends."""
+    if rows.docs is not None:
+        raise InputError("packed documents cannot be continued: give each document its own row")
+    # Padding gets position 0: a full row may rest while others go on, and stays in its context.
+    pos = torch.where(rows.is_token, rows.pos + cache.lengths[:, None], 0)
+    return Rows(ids=rows.ids, is_token=rows.is_token, pos=pos)
+
+
+def one_token(ids: Tensor) -> Rows:
+    """A step's ids as rows of length one. (B,) -> (B, 1)."""
+    if ids.ndim != 1:
+        raise InputError(f"a step takes one id per row, shape (batch,), got {tuple(ids.shape)}")
+    return as_rows(ids[:, None])

@@ -1,0 +1,1 @@
+"""Tensors to tensors: attention, cache, positions, layers. Knows no text and no training."""

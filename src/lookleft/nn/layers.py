@@ -1,0 +1,83 @@
+"""Norms, feed-forwards, embeddings and the output head: the parts of a block around attention.
+
+Dimensions: B batch, T positions, D model width, F feed-forward width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lookleft.config import ModelConfig
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+    "relu2": lambda x: F.relu(x).square(),
+}
+
+
+def make_norm(config: ModelConfig) -> nn.Module:
+    """The norm of this model over its width."""
+    kind = nn.LayerNorm if config.norm == "layer" else nn.RMSNorm
+    return kind(config.d_model, eps=config.norm_eps)
+
+
+class FeedForward(nn.Module):
+    """Each position on its own: widen, bend, narrow (paper, 3.3). (B, T, D) -> (B, T, D)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.to_hidden = nn.Linear(config.d_model, config.d_ff, bias=config.ff_bias)
+        self.to_gate = (
+            nn.Linear(config.d_model, config.d_ff, bias=config.ff_bias) if config.gated else None
+        )
+        self.to_out = nn.Linear(config.d_ff, config.d_model, bias=config.ff_bias)
+        self.activation = ACTIVATIONS[config.activation]
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.to_gate is None:
+            hidden = self.activation(self.to_hidden(x))  # (B, T, F)
+        else:
+            hidden = self.activation(self.to_gate(x)) * self.to_hidden(x)  # (B, T, F)
+        out: Tensor = self.to_out(hidden)
+        return out
+
+
+class Embedding(nn.Module):
+    """Ids, and segment numbers if the model has them, to vectors. (B, T) -> (B, T, D)."""
+
+    def __init__(self, config: ModelConfig, vocab_size: int, n_types: int = 0) -> None:
+        super().__init__()
+        self.scale = config.embed_scale
+        self.tokens = nn.Embedding(vocab_size, config.d_model)
+        self.types = nn.Embedding(n_types, config.d_model) if n_types else None
+
+    def forward(self, ids: Tensor, types: Tensor | None = None) -> Tensor:
+        x: Tensor = self.tokens(ids) * self.scale
+        if self.types is not None:
+            x = x + self.types(torch.zeros_like(ids) if types is None else types)
+        return x
+
+
+class Head(nn.Module):
+    """Vectors to logits; shares the embedding matrix or has its own. (B, T, D) -> (B, T, V)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.scale = config.logit_scale
+        shape = (config.vocab_size, config.d_model)
+        self.own_weight = None if config.tie_embeddings else nn.Parameter(torch.empty(shape))
+        self.bias = nn.Parameter(torch.empty(config.vocab_size)) if config.logit_bias else None
+
+    def weight(self, embedding: Embedding) -> Tensor:
+        """The (V, D) matrix of the output projection."""
+        return embedding.tokens.weight if self.own_weight is None else self.own_weight
+
+    def forward(self, x: Tensor, embedding: Embedding) -> Tensor:
+        return F.linear(x * self.scale, self.weight(embedding), self.bias)
