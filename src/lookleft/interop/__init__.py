@@ -1,0 +1,1 @@
+"""Foreign formats, one file each: read from and written to lookleft's own networks."""

@@ -1,0 +1,138 @@
+"""A model folder: what is saved is loaded, and what is missing is named."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lookleft
+from lookleft.bundle import Bundle
+from lookleft.config import DecoderOnlyConfig
+from lookleft.data.batch import Batch, pad_rows
+from lookleft.errors import ConfigError, FileError, LookleftError
+from lookleft.models import build, presets
+from lookleft.text.tokenizer import Tokenizer
+
+CONFIG = DecoderOnlyConfig(vocab_size=300, d_model=16, n_heads=2, n_layers=1, d_ff=16)
+BATCH = Batch(pad_rows([[3, 4, 5], [6]]))
+
+
+def make(tokenizer: Tokenizer | None = None) -> Bundle:
+    network = build(CONFIG, torch.Generator().manual_seed(0)).eval()
+    return (
+        Bundle(network, tokenizer)
+        if tokenizer is None
+        else Bundle(network, tokenizer, tokenizer.specials)
+    )
+
+
+def test_a_saved_bundle_comes_back_with_its_tokenizer(tmp_path: Path) -> None:
+    bundle = make(Tokenizer.train(["मैं ठीक हूँ"], kind="byte"))
+    bundle.save(tmp_path)
+    again = lookleft.load(tmp_path)
+    assert again.tokenizer is not None
+    assert again.encode("मैं") == bundle.encode("मैं")
+    assert again.specials == bundle.specials
+    assert torch.equal(again.network.score(BATCH), bundle.network.score(BATCH))
+
+
+def test_a_run_folder_is_its_model(tmp_path: Path) -> None:
+    make().save(tmp_path / "model")
+    assert lookleft.load(tmp_path).network.config == CONFIG
+
+
+def test_weights_are_loaded_in_the_type_asked_for(tmp_path: Path) -> None:
+    make().save(tmp_path)
+    assert lookleft.load(tmp_path, dtype=torch.float64).network.score(BATCH).dtype == torch.float64
+
+
+def test_a_loaded_network_can_be_trained_further(tmp_path: Path) -> None:
+    make().save(tmp_path)
+    network = lookleft.load(tmp_path).network
+    network.score(BATCH).sum().backward()
+    assert all(p.grad is not None for p in network.parameters())
+
+
+def test_saving_over_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("precious")
+    with pytest.raises(FileError, match="is a file"):
+        make().save(tmp_path / "x")
+    assert (tmp_path / "x").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"family": "decoder"}, "family='decoder' is not known"),
+        ({"d_modle": 16}, "d_modle: Extra inputs"),
+        ({"n_layers": 2000}, "n_layers: .*1024"),
+        ({"n_layers": 2}, r"has no tensor 'decoder\.layers\.1"),
+        ({"d_ff": 32}, r"shape \(16, 16\)"),
+        ({"n_heads": 3}, "no multiple"),
+        ({"positions": {"kind": "astral"}}, "positions"),
+        ({"norm_eps": "NaN"}, "norm_eps"),
+    ],
+)
+def test_a_config_that_lies_is_refused(
+    change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    make().save(tmp_path, layout="lookleft")
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(LookleftError, match=message):
+        lookleft.load(tmp_path)
+
+
+def test_missing_files_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="has no config"):
+        lookleft.load(tmp_path)
+    make().save(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    with pytest.raises(FileError, match=r"model\.safetensors: cannot be read"):
+        lookleft.load(tmp_path)
+
+
+@given(data=st.binary(max_size=200))
+def test_a_config_of_random_bytes_is_refused(
+    data: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "random"
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_bytes(data)
+    with pytest.raises(LookleftError):
+        lookleft.load(folder)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=5,
+)
+
+
+@pytest.mark.parametrize("preset", ["lookleft", "hf"])
+@given(data=st.data())
+def test_a_config_with_a_random_value_is_refused_or_loads(
+    preset: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / f"value-{preset}"
+    if not folder.exists():
+        Bundle(build(presets.llama(40, 16, 1, 2, 1, 16)).eval()).save(folder, layout=preset)
+        (folder / "kept.json").write_bytes((folder / "config.json").read_bytes())
+    config = json.loads((folder / "kept.json").read_text())
+    config[data.draw(st.sampled_from(sorted(config)))] = data.draw(json_values)
+    (folder / "config.json").write_text(json.dumps(config))
+    with contextlib.suppress(LookleftError):  # anything else is a crash
+        lookleft.load(folder)
+
+
+def test_a_network_that_fits_no_class_says_why(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no Hugging Face model type computes"):
+        make().save(tmp_path, layout="hf")

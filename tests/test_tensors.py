@@ -1,0 +1,123 @@
+"""Safetensors files: read with limits, refused in one sentence when they lie."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import save
+
+from lookleft.errors import FileError, LookleftError
+from lookleft.tensors import MAX_TENSORS, read_folder, read_tensors, write_tensors
+
+TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor([1, 2, 3])}
+
+
+def with_header(header: object, body: bytes = b"\0" * 24) -> bytes:
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + body
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "x", TENSORS)
+    again = read_tensors(tmp_path / "x")
+    assert set(again) == set(TENSORS)
+    assert all(torch.equal(again[name], tensor) for name, tensor in TENSORS.items())
+    assert [file.name for file in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "too few"),
+        (b"1234567", "too few"),
+        (struct.pack("<Q", 1 << 62) + b"{}", "declares a header of 4,611,686,018,427,387,904"),
+        (struct.pack("<Q", 100) + b"{}", "truncated"),
+        (struct.pack("<Q", 2) + b"[]", "not an object"),
+        (struct.pack("<Q", 2) + b"{x", "not valid JSON"),
+        (with_header({"a": 5}), "'a' has no valid shape"),
+        (with_header({"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}), "no valid"),
+        (
+            with_header({"a": {"dtype": "F32", "shape": [1] * 9, "data_offsets": [0, 4]}}),
+            "rank 9, the limit is 8",
+        ),
+        (
+            with_header({"a": {"dtype": "F32", "shape": [99], "data_offsets": [0, 396]}}),
+            "claims bytes 0 to 396, the file has 24",
+        ),
+        (
+            with_header({"a": {"dtype": "F32", "shape": [5], "data_offsets": [0, 24]}}),
+            "not a valid safetensors file",
+        ),
+    ],
+)
+def test_a_file_that_lies_is_refused(data: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(data)
+    with pytest.raises(FileError, match=message):
+        read_tensors(tmp_path / "x")
+
+
+def test_too_many_tensors_are_refused(tmp_path: Path) -> None:
+    entry = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    header = {str(i): entry for i in range(MAX_TENSORS + 1)}
+    (tmp_path / "x").write_bytes(with_header(header, b""))
+    with pytest.raises(FileError, match=r"100,001 tensors, the limit is 100,000"):
+        read_tensors(tmp_path / "x")
+
+
+GOOD = save(TENSORS)
+
+
+@given(place=st.integers(0, len(GOOD) - 1), byte=st.integers(0, 255))
+def test_a_changed_byte_is_read_or_refused_but_never_crashes(
+    place: int, byte: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "mutant"
+    path.write_bytes(GOOD[:place] + bytes([byte]) + GOOD[place + 1 :])
+    try:
+        tensors = read_tensors(path)
+    except LookleftError:
+        return
+    assert sum(t.numel() * t.element_size() for t in tensors.values()) <= len(GOOD)
+
+
+@given(length=st.integers(0, len(GOOD) - 1))
+def test_a_truncated_file_is_refused(length: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "short"
+    path.write_bytes(GOOD[:length])
+    with pytest.raises(FileError):
+        read_tensors(path)
+
+
+def index(folder: Path, weight_map: object) -> None:
+    text = json.dumps({"weight_map": weight_map})
+    (folder / "model.safetensors.index.json").write_text(text)
+
+
+def test_shards_are_put_together(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "1.safetensors", {"a": TENSORS["a"]})
+    write_tensors(tmp_path / "2.safetensors", {"b": TENSORS["b"]})
+    index(tmp_path, {"a": "1.safetensors", "b": "2.safetensors"})
+    assert set(read_folder(tmp_path)) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("weight_map", "message"),
+    [
+        ({"a": "../1.safetensors"}, "no plain file name"),
+        ({"a": "missing.safetensors"}, "cannot be read"),
+        ({"z": "1.safetensors"}, "promises 'z'"),
+        ([1], "no weight_map"),
+        ({"a": 1}, "no weight_map"),
+    ],
+)
+def test_an_index_that_lies_is_refused(weight_map: object, message: str, tmp_path: Path) -> None:
+    write_tensors(tmp_path / "1.safetensors", {"a": TENSORS["a"]})
+    index(tmp_path, weight_map)
+    with pytest.raises(FileError, match=message):
+        read_folder(tmp_path)
