@@ -1,0 +1,56 @@
+"""The command table. Commands are import strings, so `lookleft --help` never imports torch."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from cyclopts import App
+
+from lookleft import __version__
+from lookleft.errors import LookleftError
+
+# One row per command. What they need is imported inside them, so `--help` costs nothing heavy.
+COMMANDS = {
+    "demo": "See masked attention at work, in a minute.",
+    "mask": "Show who may look at whom, for your own words.",
+    "score": "Log-probability of every token of a text.",
+    "audit": "Does a model look at the future? Any PyTorch model, with evidence.",
+    "export": "Write a model in another format, and check what was written.",
+}
+
+HELP = """Transformers that only look left, and the proof that they do.
+
+Try:
+  lookleft mask "I am fine" --as table
+  lookleft audit my_package.model:build
+  lookleft score model.gguf --text "Once upon a time" --json
+
+Commands, each with its own --help:
+""" + "\n".join(f"  {name:<9} {line}" for name, line in COMMANDS.items())
+
+app = App(name="lookleft", version=__version__, help=HELP, help_format="plaintext")
+for name in COMMANDS:
+    app.command(f"lookleft.cli.{name}:{name}", name=name, show=False)
+
+
+def main() -> None:
+    """Run one command; errors a user can cause end in one sentence and an exit code."""
+    try:
+        app()
+    except LookleftError as error:
+        if os.environ.get("LOOKLEFT_DEBUG"):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader (head, less) has gone; there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

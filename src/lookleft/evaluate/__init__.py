@@ -1,0 +1,1 @@
+"""How good a model is: log-probabilities and scores."""

@@ -1,0 +1,61 @@
+"""The command line as a whole: quick to answer, clear when wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import lookleft
+from lookleft.cli.main import COMMANDS
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "lookleft", *arguments], capture_output=True, text=True
+    )
+
+
+def test_help_lists_every_command() -> None:
+    shown = run("--help").stdout
+    for name, line in COMMANDS.items():
+        assert f"  {name} " in shown
+        assert line in shown
+
+
+def test_help_imports_no_torch() -> None:
+    code = (
+        "import sys; from lookleft.cli.main import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print('torch' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip() == "False"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str) -> None:
+    done = run(name, "--help")
+    assert done.returncode == 0
+    assert f"Usage: lookleft {name}" in done.stdout
+    assert "Examples:" in done.stdout
+
+
+def test_the_version_is_the_package_s() -> None:
+    assert run("--version").stdout.strip() == lookleft.__version__
+
+
+def test_an_unknown_command_is_named() -> None:
+    done = run("msak")
+    assert done.returncode == 2
+    assert '"msak"' in done.stderr + done.stdout
+
+
+def test_an_error_is_one_sentence_without_a_traceback() -> None:
+    done = run("score", "no-such-folder", "--ids", "1")
+    assert done.returncode == 3
+    assert done.stderr == (
+        "error: no-such-folder: does not exist; give a model folder or a .gguf file\n"
+    )

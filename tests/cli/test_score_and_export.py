@@ -1,0 +1,135 @@
+"""`lookleft score` and `lookleft export`, held against transformers on the same folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from lookleft.bundle import Bundle
+from lookleft.cli.export import export
+from lookleft.cli.score import score
+from lookleft.config import DecoderOnlyConfig, Relative
+from lookleft.errors import LookleftError
+from lookleft.models import build, presets
+from lookleft.text.tokenizer import Tokenizer
+
+CONFIGS = {
+    "decoder": presets.gpt(40, 32, 2, 4, 64),
+    "translator": presets.tiny(40),
+    "encoder": presets.bert(40, 32, 2, 4, 64),
+}
+CLASSES = {
+    "decoder": transformers.GPT2LMHeadModel,
+    "translator": transformers.MarianMTModel,
+    "encoder": transformers.BertForMaskedLM,
+}
+
+
+@pytest.fixture(params=CONFIGS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def saved(kind: str, folder: Path) -> Path:
+    Bundle(build(CONFIGS[kind], torch.Generator().manual_seed(0)).eval()).save(folder)
+    return folder
+
+
+def scored(capsys: pytest.CaptureFixture[str], *arguments: Any, **options: Any) -> dict[str, Any]:
+    score(*arguments, **options, json_=True)
+    return json.loads(capsys.readouterr().out)
+
+
+@torch.no_grad()
+def test_log_probabilities_are_those_of_transformers(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = saved(kind, tmp_path)
+    theirs = CLASSES[kind].from_pretrained(folder).eval()
+    ids, source = [5, 6, 7, 39], [3, 4]
+    if kind == "translator":
+        shown = scored(capsys, str(folder), ids="5 6 7 39", src_ids="3,4")
+        inputs = {"input_ids": [source], "decoder_input_ids": [[0, *ids[:-1]]]}
+        logits = theirs(**{key: torch.tensor(value) for key, value in inputs.items()}).logits[0]
+        expected = logits.log_softmax(-1)[range(4), ids].tolist()
+    else:
+        shown = scored(capsys, str(folder), ids="5 6 7 39")
+        log_probs = theirs(torch.tensor([ids])).logits[0].log_softmax(-1)
+        expected = log_probs[range(4), ids].tolist()
+        if kind == "decoder":
+            expected = [None, *log_probs[range(3), ids[1:]].tolist()]
+    assert shown["ids"] == ids
+    assert shown["logprobs"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_text_is_scored_through_the_tokenizer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokenizer = Tokenizer.train(["मैं ठीक हूँ"], kind="byte")
+    network = build(presets.gpt(len(tokenizer), 32, 2, 4, 64)).eval()
+    Bundle(network, tokenizer, tokenizer.specials).save(tmp_path)
+    shown = scored(capsys, str(tmp_path), text="मैं")
+    assert shown["ids"] == tokenizer.encode("मैं")
+    assert len(shown["logprobs"]) == len(shown["ids"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("decoder", {}, "give either --ids or --text"),
+        ("decoder", {"ids": ""}, "nothing to score"),
+        ("decoder", {"ids": "5 six"}, "whole numbers"),
+        ("decoder", {"ids": "5 40"}, r"id 40 is outside the vocabulary 0\.\.39"),
+        ("decoder", {"ids": "40"}, "id 40 is outside"),
+        ("decoder", {"ids": "5 -1"}, "id -1 is outside"),
+        ("decoder", {"ids": " ".join(["5"] * 66)}, "65 tokens, but this model reads at most 64"),
+        ("decoder", {"ids": "5", "src_ids": "3"}, "takes no source"),
+        ("decoder", {"text": "hello"}, "without a tokenizer"),
+        ("translator", {"ids": "5"}, "needs a source"),
+        ("translator", {"ids": "5", "src_ids": "99"}, "id 99 is outside"),
+    ],
+)
+def test_bad_input_is_named(
+    kind: str, options: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(LookleftError, match=message):
+        score(str(saved(kind, tmp_path)), **options)
+
+
+def test_an_export_is_checked_with_transformers(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    export(str(saved(kind, tmp_path / "in")), str(tmp_path / "out"), json_=True)
+    facts = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert facts["checked_with"] == "transformers"
+    assert facts["max_difference"] < 1e-5
+    assert (tmp_path / "out" / "model.safetensors").exists()
+
+
+def test_an_export_in_our_own_layout_is_read_back_by_us(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = DecoderOnlyConfig(vocab_size=40, d_model=32, n_layers=1, positions=Relative())
+    Bundle(build(config).eval()).save(tmp_path / "in")
+    export(str(tmp_path / "in"), str(tmp_path / "out"), to="lookleft", json_=True)
+    facts = json.loads(capsys.readouterr().out)
+    assert facts == {
+        "folder": str(tmp_path / "out"),
+        "model_type": "lookleft",
+        "checked_with": "lookleft",
+        "max_difference": 0.0,
+    }
+
+
+def test_an_export_never_overwrites_unasked(tmp_path: Path) -> None:
+    folder = saved("decoder", tmp_path / "in")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.txt").write_text("years of work")
+    with pytest.raises(LookleftError, match=r"is not empty; give a new folder, or add --force"):
+        export(str(folder), str(tmp_path / "out"))
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["thesis.txt"]
