@@ -1,0 +1,1 @@
+"""Text in, a trained model out: loss, schedules, optimisers, the loop, checkpoints."""

@@ -1,0 +1,46 @@
+"""Learning rates over a run: each schedule is a function of the step, giving a share of the peak.
+
+The first step is 0. Warm-up rises in a straight line and reaches 1 at step `warmup - 1`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+from lookleft.errors import ConfigError
+
+Schedule = Callable[[int], float]
+Kind = Literal["inverse-sqrt", "cosine", "wsd", "constant"]
+
+
+def make_schedule(
+    kind: Kind, *, warmup: int, steps: int, decay_share: float = 0.2, floor: float = 0.0
+) -> Schedule:
+    """The schedule of that name.
+
+    inverse-sqrt falls with 1/sqrt(step) after the warm-up (Vaswani et al. 2017, 5.3); cosine ends
+    at `floor`; wsd stays at the peak and falls in a straight line over the last `decay_share`.
+    """
+    if warmup < 0 or warmup > steps:
+        raise ConfigError(f"warmup={warmup} must lie between 0 and the {steps} steps of the run")
+    if not 0 <= floor <= 1 or not 0 < decay_share <= 1:
+        raise ConfigError(f"floor={floor} and decay_share={decay_share} are shares of 1")
+    first_fall = steps - round(decay_share * steps)
+
+    def after_warmup(step: int) -> float:
+        if kind == "inverse-sqrt":
+            return math.sqrt(max(warmup, 1) / (step + 1))
+        if kind == "cosine":
+            done = (step - warmup) / max(steps - 1 - warmup, 1)
+            return floor + (1 - floor) * (1 + math.cos(math.pi * min(done, 1.0))) / 2
+        if kind == "wsd" and step >= first_fall:
+            left = max(steps - 1 - step, 0) / max(steps - 1 - first_fall, 1)
+            return floor + (1 - floor) * left
+        return 1.0
+
+    def schedule(step: int) -> float:
+        return (step + 1) / warmup if step < warmup else after_warmup(step)
+
+    return schedule

@@ -1,0 +1,79 @@
+"""The loop: learning happens, cutting a batch changes nothing, a bad number stops it in time."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+
+from lookleft.data.batch import Batch, next_token_batch, translation_batch
+from lookleft.models import AnyModel, build, presets
+from lookleft.train.loop import DivergedError, train_steps, validate
+from lookleft.train.optim import make_optimizers
+from lookleft.train.schedule import make_schedule
+
+PAIRS = [([5, 6, 7], [15, 16, 2]), ([8], [18, 2]), ([9, 10, 11, 12], [19, 20, 21, 22, 2])]
+
+
+def tiny(dtype: torch.dtype = torch.float64) -> AnyModel:
+    config = presets.tiny(30).model_copy(update={"dropout": 0.0, "d_model": 16, "d_ff": 16})
+    return build(config, torch.Generator().manual_seed(0)).to(dtype)
+
+
+def batch_of(pairs: list[tuple[list[int], list[int]]]) -> Batch:
+    return translation_batch([s for s, _ in pairs], [t for _, t in pairs], start_id=0)
+
+
+def after_one_step(model: AnyModel, group: list[Batch]) -> list[torch.Tensor]:
+    model = copy.deepcopy(model)
+    optimizers = make_optimizers(model, lr=0.01)
+    list(train_steps(model, [group], optimizers, make_schedule("constant", warmup=0, steps=1)))
+    return [p.grad.clone() for p in model.parameters()]
+
+
+def test_micro_batches_give_the_gradient_of_the_whole() -> None:
+    model = tiny()
+    whole = after_one_step(model, [batch_of(PAIRS)])
+    cut = after_one_step(model, [batch_of([pair]) for pair in PAIRS])
+    for one, other in zip(whole, cut, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+    means = after_one_step(
+        model, [batch_of(PAIRS[:1])]
+    )  # the alarm can ring: another batch differs
+    assert any(not torch.allclose(a, b, rtol=1e-3) for a, b in zip(whole, means, strict=True))
+
+
+@pytest.mark.parametrize("matrix_lr", [None, 0.02])
+def test_a_few_sentences_are_learned_by_heart(matrix_lr: float | None) -> None:
+    model = tiny(torch.float32)
+    steps = 60
+    optimizers = make_optimizers(model, lr=0.01, matrix_lr=matrix_lr)
+    schedule = make_schedule("cosine", warmup=5, steps=steps)
+    groups = [[batch_of(PAIRS)]] * steps
+    records = list(train_steps(model, groups, optimizers, schedule))
+    assert [record.step for record in records] == list(range(steps))
+    assert records[0].loss > 2.0
+    assert validate(model, [batch_of(PAIRS)]) < 0.1
+
+
+def test_validation_is_the_mean_over_targets_not_over_batches() -> None:
+    model = tiny()
+    apart = validate(model, [batch_of([pair]) for pair in PAIRS])
+    assert apart == pytest.approx(validate(model, [batch_of(PAIRS)]), rel=1e-12)
+    assert model.training
+
+
+def test_a_loss_that_is_no_number_stops_before_the_weights_change() -> None:
+    model = build(presets.gpt(30, 16, 1, 2, 32), torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        model.embedding.tokens.weight[7] = math.nan
+    before = copy.deepcopy(model.state_dict())
+    good, bad = next_token_batch([[1, 2, 3]]), next_token_batch([[1, 7, 3]])
+    schedule = make_schedule("constant", warmup=0, steps=2)
+    steps = train_steps(model, [[bad], [good]], make_optimizers(model, lr=0.1), schedule)
+    with pytest.raises(DivergedError, match="step 0: the loss is nan"):
+        next(steps)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, before[name]) or name == "embedding.tokens.weight"

@@ -1,0 +1,55 @@
+"""Schedules: their corners, and that they never leave the range of a share."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lookleft.errors import ConfigError
+from lookleft.train.schedule import make_schedule
+
+KINDS = ["inverse-sqrt", "cosine", "wsd", "constant"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_warm_up_rises_to_the_peak(kind: str) -> None:
+    schedule = make_schedule(kind, warmup=4, steps=100)
+    assert [schedule(step) for step in range(4)] == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_inverse_square_root_is_the_paper_s() -> None:
+    schedule = make_schedule("inverse-sqrt", warmup=100, steps=10_000)
+    assert schedule(399) == pytest.approx(0.5)
+    assert schedule(9_999) == pytest.approx(0.1)
+
+
+def test_cosine_and_wsd_end_at_their_floor() -> None:
+    for kind in ("cosine", "wsd"):
+        assert make_schedule(kind, warmup=5, steps=50, floor=0.1)(49) == pytest.approx(0.1)
+    halfway = make_schedule("cosine", warmup=0, steps=101)(50)
+    assert halfway == pytest.approx((1 + math.cos(math.pi / 2)) / 2)
+
+
+def test_wsd_stays_at_the_peak_until_it_falls() -> None:
+    schedule = make_schedule("wsd", warmup=10, steps=100, decay_share=0.2)
+    assert {schedule(step) for step in range(10, 81)} == {1.0}
+    assert schedule(81) < 1.0
+
+
+@given(
+    kind=st.sampled_from(KINDS),
+    steps=st.integers(1, 500),
+    share=st.floats(0, 1),
+    floor=st.floats(0, 1),
+)
+def test_a_share_is_a_share(kind: str, steps: int, share: float, floor: float) -> None:
+    schedule = make_schedule(kind, warmup=int(share * steps), steps=steps, floor=floor)
+    assert all(0.0 <= schedule(step) <= 1.0 for step in range(steps))
+
+
+def test_a_warm_up_longer_than_the_run_is_refused() -> None:
+    with pytest.raises(ConfigError, match="warmup=11 must lie between 0 and the 10 steps"):
+        make_schedule("cosine", warmup=11, steps=10)
