@@ -1,0 +1,294 @@
+"""Lines and pairs from files: streamed, numbered, read again as often as wanted.
+
+A corpus is a description; `read` opens the files. Nothing is dropped unseen: what is left out is
+counted in the reader's summary, and what is wrong is an error with file and line.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar
+
+from lookleft.data.drift import describe_drift, is_blank
+from lookleft.data.lines import MAX_LINE_BYTES, count_lines, read_lines
+from lookleft.errors import FileError
+from lookleft.files import parse_json
+
+_MAX_DEPTH = 32
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Line:
+    """One text and the number, counted from 1, of its line (a document: of its last line)."""
+
+    text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A sentence, its translation, and the number of their line, counted from 1."""
+
+    source: str
+    target: str
+    line: int
+
+
+@dataclass
+class Summary:
+    """What became of the lines read so far, with the first few numbers of those left out."""
+
+    n_given: int = 0
+    n_too_long: int = 0
+    n_empty: int = 0
+    first_too_long: list[int] = field(default_factory=list)
+    first_empty: list[int] = field(default_factory=list)
+
+    def leave_out_long(self, line: int) -> None:
+        self.n_too_long += 1
+        if len(self.first_too_long) < _SHOWN:
+            self.first_too_long.append(line)
+
+    def leave_out_empty(self, line: int) -> None:
+        self.n_empty += 1
+        if len(self.first_empty) < _SHOWN:
+            self.first_empty.append(line)
+
+
+Record = TypeVar("Record", bound=Line | Pair)
+
+
+class Reader(Iterator[Record]):
+    """One pass over a corpus; `summary` grows with it."""
+
+    def __init__(self, records: Iterator[Record], summary: Summary) -> None:
+        self._records = records
+        self.summary = summary
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Record:
+        record = next(self._records)
+        self.summary.n_given += 1
+        return record
+
+
+class Corpus(ABC, Generic[Record]):
+    """Records in files. Iterate as often as you like; `read(after=n)` starts behind line n."""
+
+    def read(self, *, after: int = 0) -> Reader[Record]:
+        """The records behind line `after`; lines up to it are skipped without being looked at."""
+        summary = Summary()
+        return Reader(self._records(after, summary), summary)
+
+    def __iter__(self) -> Iterator[Record]:
+        return self.read()
+
+    @abstractmethod
+    def _records(self, after: int, summary: Summary) -> Iterator[Record]: ...
+
+
+@dataclass(frozen=True)
+class TextLines(Corpus[Line]):
+    """Every line that is not empty, for language models; empty ones are counted."""
+
+    path: Path
+    max_bytes: int = MAX_LINE_BYTES
+
+    def _records(self, after: int, summary: Summary) -> Iterator[Line]:
+        for number, text in read_lines(self.path, after=after, max_bytes=self.max_bytes):
+            if text is None:
+                summary.leave_out_long(number)
+            elif is_blank(text):
+                summary.leave_out_empty(number)
+            else:
+                yield Line(text, number)
+
+
+@dataclass(frozen=True)
+class TextDocuments(Corpus[Line]):
+    """Documents of many lines, each ended by a line that says `end`, or by the end of the file.
+
+    A document of more than `max_chars` comes in several parts, cut between lines: nothing is lost.
+    """
+
+    path: Path
+    end: str = "<|endoftext|>"
+    max_chars: int = 100_000
+    max_bytes: int = MAX_LINE_BYTES
+
+    def _records(self, after: int, summary: Summary) -> Iterator[Line]:
+        held: list[str] = []
+        size = number = 0
+        for number, text in read_lines(self.path, after=after, max_bytes=self.max_bytes):
+            if text is None:
+                summary.leave_out_long(number)
+                continue
+            is_end = text.strip() == self.end
+            if not is_end:
+                held.append(text)
+                size += len(text) + 1
+            if is_end or size > self.max_chars:
+                yield from self._document(held, number, summary)
+                held, size = [], 0
+        if held:
+            yield from self._document(held, number, summary)
+
+    def _document(self, lines: list[str], number: int, summary: Summary) -> Iterator[Line]:
+        text = "\n".join(lines)
+        if is_blank(text):
+            summary.leave_out_empty(number)
+        else:
+            yield Line(text, number)
+
+
+@dataclass(frozen=True)
+class JsonLines(Corpus[Line]):
+    """The string under `key` of the JSON object on every line."""
+
+    path: Path
+    key: str = "text"
+    max_bytes: int = MAX_LINE_BYTES
+
+    def _records(self, after: int, summary: Summary) -> Iterator[Line]:
+        for number, text in read_lines(self.path, after=after, max_bytes=self.max_bytes):
+            if text is None:
+                summary.leave_out_long(number)
+                continue
+            if is_blank(text):
+                summary.leave_out_empty(number)
+                continue
+            value = _json_string(_json_object(text, self.path, number), self.key, self.path, number)
+            if is_blank(value):
+                summary.leave_out_empty(number)
+            else:
+                yield Line(value, number)
+
+
+@dataclass(frozen=True)
+class _Pairs(Corpus[Pair]):
+    """What all pairs have in common: an empty side is an error, unless it may be skipped."""
+
+    skip_empty: bool = field(default=False, kw_only=True)
+    max_bytes: int = field(default=MAX_LINE_BYTES, kw_only=True)
+
+    def _records(self, after: int, summary: Summary) -> Iterator[Pair]:
+        for number, sides in self._sides(after):
+            if sides is None:
+                summary.leave_out_long(number)
+                continue
+            empty = [
+                name
+                for name, text in zip(("source", "target"), sides, strict=True)
+                if is_blank(text)
+            ]
+            if not empty:
+                yield Pair(*sides, number)
+            elif self.skip_empty:
+                summary.leave_out_empty(number)
+            else:
+                raise FileError(
+                    f"{self._file_of(empty[0])}:{number}: the {' and '.join(empty)} side is empty."
+                    " Fix the line, or skip such pairs (skip_empty)"
+                )
+
+    @abstractmethod
+    def _sides(self, after: int) -> Iterator[tuple[int, tuple[str, str] | None]]:
+        """Line numbers and both sides; None where a line is too long."""
+
+    @abstractmethod
+    def _file_of(self, side: str) -> Path: ...
+
+
+@dataclass(frozen=True)
+class TsvPairs(_Pairs):
+    """Two columns of a file with tabs between them; further columns are not looked at."""
+
+    path: Path
+    source_column: int = 0
+    target_column: int = 1
+
+    def _sides(self, after: int) -> Iterator[tuple[int, tuple[str, str] | None]]:
+        needed = 1 + max(self.source_column, self.target_column)
+        for number, text in read_lines(self.path, after=after, max_bytes=self.max_bytes):
+            if text is None or is_blank(text):
+                yield number, None if text is None else ("", "")
+                continue
+            columns = text.split("\t")
+            if len(columns) < needed:
+                raise FileError(
+                    f"{self.path}:{number}: has {len(columns)} of the {needed} columns needed,"
+                    " which a tab must separate"
+                )
+            yield number, (columns[self.source_column], columns[self.target_column])
+
+    def _file_of(self, side: str) -> Path:
+        return self.path
+
+
+@dataclass(frozen=True)
+class JsonPairs(_Pairs):
+    """The strings under two keys of the JSON object on every line."""
+
+    path: Path
+    source_key: str = "source"
+    target_key: str = "target"
+
+    def _sides(self, after: int) -> Iterator[tuple[int, tuple[str, str] | None]]:
+        for number, text in read_lines(self.path, after=after, max_bytes=self.max_bytes):
+            if text is None or is_blank(text):
+                yield number, None if text is None else ("", "")
+                continue
+            found = _json_object(text, self.path, number)
+            source = _json_string(found, self.source_key, self.path, number)
+            yield number, (source, _json_string(found, self.target_key, self.path, number))
+
+    def _file_of(self, side: str) -> Path:
+        return self.path
+
+
+@dataclass(frozen=True)
+class ParallelPairs(_Pairs):
+    """Line n of one file and line n of another. Files of different lengths give no pair at all."""
+
+    source: Path
+    target: Path
+
+    def _sides(self, after: int) -> Iterator[tuple[int, tuple[str, str] | None]]:
+        # Counted first: a drift found at the end would come after an epoch of wrong pairs.
+        n_source, n_target = count_lines(self.source), count_lines(self.target)
+        if n_source != n_target:
+            raise FileError(describe_drift(self.source, self.target, n_source, n_target))
+        sources = read_lines(self.source, after=after, max_bytes=self.max_bytes)
+        targets = read_lines(self.target, after=after, max_bytes=self.max_bytes)
+        for (number, source), (_, target) in zip(sources, targets, strict=True):
+            yield number, None if source is None or target is None else (source, target)
+
+    def _file_of(self, side: str) -> Path:
+        return self.source if side == "source" else self.target
+
+
+def _json_object(text: str, path: Path, number: int) -> dict[str, Any]:
+    return parse_json(text.encode("utf-8"), where=f"{path}:{number}", max_depth=_MAX_DEPTH)
+
+
+def _json_string(found: dict[str, Any], key: str, path: Path, number: int) -> str:
+    value = found.get(key)
+    if not isinstance(value, str):
+        has = f"its keys are {', '.join(map(repr, list(found)[:_SHOWN]))}"
+        reason = (
+            f"{key!r} is {type(value).__name__}, not a string"
+            if key in found
+            else f"no {key!r}; {has}"
+        )
+        raise FileError(f"{path}:{number}: {reason}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise FileError(f"{path}:{number}: {key!r} has half a surrogate pair") from error
+    return value

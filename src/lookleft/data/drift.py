@@ -1,0 +1,65 @@
+"""Where two files that should run side by side seem to have come apart."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+from pathlib import Path
+
+from lookleft.data.lines import read_lines
+
+_MOST_LINES = 500_000  # enough to find a place; more would cost memory for an error message
+
+
+def describe_drift(source: Path, target: Path, n_source: int, n_target: int) -> str:
+    """The message for two sides of different lengths: both counts, and the first place to look."""
+    place, sign = find_drift(source, target, n_source - n_target)
+    return (
+        "the two sides have different lengths\n"
+        f"  {source} has {n_source:,} lines, {target} has {n_target:,}."
+        f" First place they seem to drift: line {place:,}\n"
+        f"  ({sign}). Fix the file, or use one .tsv so lines cannot drift."
+    )
+
+
+def find_drift(source: Path, target: Path, surplus: int) -> tuple[int, str]:
+    """The line where the sides seem to part, and the sign of it.
+
+    `surplus` is how many more lines the source has. A line that is empty on one side only is the
+    clearest sign. Without one, lengths tell: up to the right place, line i fits line i; behind it,
+    line i of the shorter side fits line i + surplus of the longer.
+    """
+    source_lengths, target_lengths = [], []
+    sides = zip(read_lines(source), read_lines(target), strict=False)
+    for (number, one), (_, other) in sides:
+        if is_blank(one) != is_blank(other):
+            return number, f"an empty line in {source if is_blank(one) else target}"
+        if number > _MOST_LINES:
+            break
+        source_lengths.append(_log_length(one))
+        target_lengths.append(_log_length(other))
+    longer, shorter = source_lengths, target_lengths
+    if surplus < 0:
+        longer, shorter = shorter, longer
+    return 1 + _best_cut(longer, shorter, abs(surplus)), "lengths stop matching there"
+
+
+def is_blank(text: str | None) -> bool:
+    """Whether a line has nothing to read; one too long to hold (None) surely has."""
+    return text is not None and not text.strip()
+
+
+def _log_length(text: str | None) -> float:
+    return math.log(5 + len(text or ""))  # the 5 calms very short lines
+
+
+def _best_cut(longer: list[float], shorter: list[float], surplus: int) -> int:
+    n = max(0, min(len(shorter), len(longer) - surplus))
+    if n == 0:
+        return 0
+    usual = sum(longer) / len(longer) - sum(shorter) / len(shorter)
+    straight = [abs(longer[i] - shorter[i] - usual) for i in range(n)]
+    shifted = [abs(longer[i + surplus] - shorter[i] - usual) for i in range(n)]
+    before = list(accumulate(straight, initial=0.0))
+    behind = list(accumulate(reversed(shifted), initial=0.0))[::-1]
+    return min(range(n + 1), key=lambda cut: before[cut] + behind[cut])

@@ -1,0 +1,72 @@
+"""Records of a corpus as ids, ready to be grouped into batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from lookleft.data.corpus import Corpus, Line, Pair
+from lookleft.text.tokenizer import Tokenizer
+
+_AT_ONCE = 512  # texts encoded in one call, which is faster than one by one
+
+
+@dataclass(frozen=True)
+class Example:
+    """The ids of one record; `source` is empty for a language model."""
+
+    source: list[int]
+    target: list[int]
+    line: int
+
+
+Examples = Callable[[int, int], Iterator[Example]]
+"""(epoch, line) -> the examples of that epoch behind that line, in a fixed order."""
+
+
+def pair_examples(
+    corpus: Corpus[Pair],
+    source: Tokenizer,
+    target: Tokenizer,
+    *,
+    dropout: float = 0.0,
+    seed: int = 0,
+) -> Examples:
+    """Pairs as ids, both sides with their end token.
+
+    With `dropout` each epoch cuts the words anew (BPE-dropout); give 0 for validation.
+    """
+
+    def read(epoch: int, after: int) -> Iterator[Example]:
+        one, other = source, target
+        if dropout > 0.0:
+            one = source.with_dropout(dropout, seed + epoch)
+            other = target.with_dropout(dropout, seed + epoch)
+        records = corpus.read(after=after)
+        while chunk := list(islice(records, _AT_ONCE)):
+            sources = one.encode_batch([pair.source for pair in chunk], eos=True)
+            targets = other.encode_batch([pair.target for pair in chunk], eos=True)
+            for pair, source_ids, target_ids in zip(chunk, sources, targets, strict=True):
+                yield Example(source_ids, target_ids, pair.line)
+
+    return read
+
+
+def text_examples(
+    corpus: Corpus[Line], tokenizer: Tokenizer, *, bos: bool = False, eos: bool = True
+) -> Examples:
+    """Texts as ids, for a language model."""
+    if bos:
+        tokenizer.specials.require("bos")
+    if eos:
+        tokenizer.specials.require("eos")
+
+    def read(epoch: int, after: int) -> Iterator[Example]:
+        records = corpus.read(after=after)
+        while chunk := list(islice(records, _AT_ONCE)):
+            texts = tokenizer.encode_batch([line.text for line in chunk], bos=bos, eos=eos)
+            for line, ids in zip(chunk, texts, strict=True):
+                yield Example([], ids, line.line)
+
+    return read

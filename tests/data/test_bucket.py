@@ -1,0 +1,255 @@
+"""Feeds give every example once an epoch, within budget, and go on where they stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lookleft.data.batch import NO_TARGET, pack_documents
+from lookleft.data.bucket import ByLength, Feed, Packed, Position, Share, fill_rows
+from lookleft.data.corpus import TextDocuments, TsvPairs
+from lookleft.data.examples import Example, Examples, pair_examples, text_examples
+from lookleft.errors import InputError
+from lookleft.text.tokenizer import Tokenizer
+
+Lengths = list[tuple[int, int]]
+lengths_of_pairs = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=8)
+
+
+def made_of(lengths: Lengths) -> Examples:
+    """One example per entry, on every second line, with ids that tell it from all others."""
+
+    def read(epoch: int, after: int) -> Iterator[Example]:
+        for number, (source, target) in enumerate(lengths):
+            line = 2 * number + 1
+            if line > after:
+                yield Example([number] * source, [number] * target, line)
+
+    return read
+
+
+def lines_of(batches: list[list[Example]]) -> list[list[int]]:
+    return [[example.line for example in batch] for batch in batches]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    lengths=lengths_of_pairs,
+    window=st.integers(4, 30),
+    n=st.integers(1, 4),
+    seed=st.none() | st.integers(0, 5),
+)
+def test_processes_share_all_examples_once_in_equal_numbers_of_batches(
+    lengths: Lengths, window: int, n: int, seed: int | None
+) -> None:
+    cutter = ByLength(tokens=60, max_rows=5)
+    shares = [
+        list(
+            Feed(
+                made_of(lengths),
+                cutter,
+                seed=seed,
+                window=window,
+                n_epochs=1,
+                share=Share(rank, n),
+            )
+        )
+        for rank in range(n)
+    ]
+    assert len({len(share) for share in shares}) == 1
+    batches = [batch for share in shares for batch in share]
+    seen = sorted(example.line for batch in batches for example in batch)
+    assert seen == [2 * number + 1 for number in range(len(lengths))]
+    for batch in batches:
+        width = max(len(e.source) for e in batch) + max(len(e.target) for e in batch)
+        assert 1 <= len(batch) <= 5
+        assert len(batch) * width <= 60
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    lengths=lengths_of_pairs,
+    window=st.integers(2, 20),
+    stop=st.integers(0, 40),
+    share=st.sampled_from([Share(), Share(1, 2)]),
+    is_packed=st.booleans(),
+)
+def test_a_feed_taken_up_again_goes_on_as_if_never_stopped(
+    lengths: Lengths, window: int, stop: int, share: Share, is_packed: bool
+) -> None:
+    cutter = Packed(length=7, n_rows=2) if is_packed else ByLength(tokens=48)
+
+    def feed(start: Position | None = None) -> Feed[object]:
+        return Feed(
+            made_of([(s, t + 1) for s, t in lengths]),
+            cutter,  # type: ignore[arg-type]
+            seed=3,
+            window=window,
+            n_epochs=3,
+            share=share,
+            start=start,
+        )
+
+    whole = list(feed())
+    first = feed()
+    begun = list(islice(first, stop))
+    state = json.loads(json.dumps(asdict(first.position)))
+    assert begun + list(feed(Position(**state))) == whole
+
+
+def test_the_seed_and_the_epoch_change_the_order_and_nothing_else() -> None:
+    lengths = [(n % 7 + 1, n % 5 + 1) for n in range(60)]
+
+    def order(seed: int, n_epochs: int = 1) -> list[list[int]]:
+        feed = Feed(made_of(lengths), ByLength(40), seed=seed, n_epochs=n_epochs)
+        return lines_of(list(feed))
+
+    assert order(1) == order(1)
+    assert order(1) != order(2)
+    twice = order(1, n_epochs=2)
+    half = len(twice) // 2
+    assert twice[:half] == order(1)
+    assert twice[half:] != twice[:half]
+
+
+def test_resuming_reads_no_line_before_the_window() -> None:
+    read_from: list[tuple[int, int]] = []
+    examples = made_of([(3, 3)] * 100)
+
+    def spying(epoch: int, after: int) -> Iterator[Example]:
+        read_from.append((epoch, after))
+        return examples(epoch, after)
+
+    feed = Feed(spying, ByLength(12), seed=0, window=10)
+    list(islice(feed, 5 * 7 + 2))  # batches of two, five to a window: inside the eighth
+    assert feed.position == Position(epoch=0, line=139, window=7, batch=2)
+    next(Feed(spying, ByLength(12), seed=0, window=10, start=feed.position))
+    assert read_from == [(0, 0), (0, 139)]
+
+
+def test_what_does_not_fit_is_counted_by_line() -> None:
+    lengths = [(2, 2), (50, 2), (2, 50), (9, 2), (2, 2)]
+    feed = Feed(made_of(lengths), ByLength(tokens=20, max_len=8), seed=0, n_epochs=1)
+    assert sorted(e.line for batch in feed for e in batch) == [1, 9]
+    assert (feed.dropped.count, feed.dropped.first_lines) == (3, [3, 5, 7])
+
+
+def test_similar_lengths_go_together_and_waste_little() -> None:
+    lengths = [(n % 40 + 1, n % 40 + 3) for n in range(2_000)]
+    cells = tokens = 0
+    for batch in Feed(made_of(lengths), ByLength(1_000), seed=0, n_epochs=1):
+        widths = [
+            max(map(len, side)) for side in zip(*((e.source, e.target) for e in batch), strict=True)
+        ]
+        cells += len(batch) * sum(widths)
+        tokens += sum(len(e.source) + len(e.target) for e in batch)
+    assert tokens / cells > 0.97
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(0, 40), min_size=8),
+    length=st.integers(1, 15),
+    n=st.integers(1, 3),
+    seed=st.none() | st.integers(0, 3),
+)
+def test_packing_predicts_every_token_but_the_first_once(
+    sizes: list[int], length: int, n: int, seed: int | None
+) -> None:
+    starts = [sum(sizes[:number]) for number in range(len(sizes))]
+
+    def read(epoch: int, after: int) -> Iterator[Example]:
+        for number, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+            if number + 1 > after:
+                yield Example([], list(range(start, start + size)), number + 1)
+
+    long_enough = [size for size in sizes if size > 1]
+    feeds = [
+        Feed(read, Packed(length, 3), seed=seed, window=9, n_epochs=1, share=Share(rank, n))
+        for rank in range(n)
+    ]
+    if len(long_enough) < n:
+        with pytest.raises(InputError, match="too few"):
+            list(feeds[0])
+        return
+    batches = [list(feed) for feed in feeds]
+    assert len({len(of_rank) for of_rank in batches}) == 1
+    predicted: list[int] = []
+    for batch in (batch for of_rank in batches for batch in of_rank):
+        assert 1 <= len(batch) <= 3
+        assert all(0 < sum(len(doc) - 1 for doc in row) <= length for row in batch)
+        targets = pack_documents(batch).targets
+        assert targets is not None
+        predicted += targets[targets != NO_TARGET].tolist()
+    assert sorted(predicted) == [
+        start + place for start, size in zip(starts, sizes, strict=True) for place in range(1, size)
+    ]
+    assert feeds[0].dropped.count == len(sizes) - len(long_enough)
+
+
+def test_rows_are_filled_well() -> None:
+    documents = [[0] * (n % 50 + 2) for n in range(500)]
+    rows = fill_rows(documents, 64)
+    filled = sum(len(document) - 1 for document in documents)
+    assert filled / (64 * len(rows)) > 0.98
+
+
+def test_impossible_settings_and_data_are_refused() -> None:
+    with pytest.raises(InputError, match="rank=2 is not in a world of 2"):
+        Share(2, 2)
+    with pytest.raises(InputError, match="tokens=0"):
+        ByLength(0)
+    with pytest.raises(InputError, match="n_rows=0"):
+        Packed(8, 0)
+    with pytest.raises(InputError, match="window=1 is too small for 2"):
+        Feed(made_of([]), ByLength(9), seed=0, window=1, share=Share(0, 2))
+    with pytest.raises(InputError, match="0 examples behind line 0, too few"):
+        next(Feed(made_of([]), ByLength(9), seed=0))
+    with pytest.raises(InputError, match="1 did not fit"):
+        next(Feed(made_of([(9, 9)]), ByLength(9), seed=0))
+    with pytest.raises(InputError, match="beyond the data"):
+        next(Feed(made_of([(1, 1)]), ByLength(9), seed=0, start=Position(batch=7)))
+
+    def falling(epoch: int, after: int) -> Iterator[Example]:
+        return iter([Example([1], [1], 5), Example([1], [1], 5)])
+
+    with pytest.raises(InputError, match="line 5 came after line 5"):
+        next(Feed(falling, ByLength(9), seed=0))
+
+
+def test_files_become_batches_with_new_cuts_every_epoch(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"I see {n} homes\tमैं {n} घर देखता हूँ\n" for n in range(50)), "utf-8")
+    texts = [text for pair in TsvPairs(file) for text in (pair.source, pair.target)]
+    tokenizer = Tokenizer.train(texts, kind="bpe", vocab_size=330)
+    examples = pair_examples(TsvPairs(file), tokenizer, tokenizer)
+    plain = list(examples(0, 0))
+    assert [example.line for example in plain] == list(range(1, 51))
+    assert list(examples(1, 20)) == plain[20:]
+    assert all(e.source[-1] == e.target[-1] == tokenizer.specials.eos for e in plain)
+    assert tokenizer.decode(plain[3].target) == "मैं 3 घर देखता हूँ"
+
+    dropping = pair_examples(TsvPairs(file), tokenizer, tokenizer, dropout=0.3, seed=1)
+    assert list(dropping(0, 20)) == list(dropping(0, 0))[20:]
+    assert list(dropping(0, 0)) != list(dropping(1, 0))
+
+
+def test_documents_become_packed_rows(tmp_path: Path) -> None:
+    file = tmp_path / "stories.txt"
+    file.write_text("One day.\n<|endoftext|>\nTwo days.\nThree.\n<|endoftext|>\n", "utf-8")
+    tokenizer = Tokenizer.train([], kind="byte", vocab_size=261)
+    examples = text_examples(TextDocuments(file), tokenizer, bos=True)
+    batches = list(Feed(examples, Packed(length=100, n_rows=4), seed=0, n_epochs=1))
+    assert len(batches) == 1
+    (row,) = batches[0]
+    assert sorted(tokenizer.decode(document) for document in row) == [
+        "One day.",
+        "Two days.\nThree.",
+    ]

@@ -1,0 +1,209 @@
+"""Every line of a corpus is given, counted, or an error that names file and line."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lookleft.data.corpus import (
+    Corpus,
+    JsonLines,
+    JsonPairs,
+    Line,
+    Pair,
+    ParallelPairs,
+    TextDocuments,
+    TextLines,
+    TsvPairs,
+)
+from lookleft.errors import FileError, LookleftError
+
+PAIRS = [("I am home.", "मैं घर पर हूँ।"), ("Yes", "हाँ"), ("line\u2028sep", "a\x85b"), ("d", "ड")]
+EXPECTED = [Pair(source, target, n) for n, (source, target) in enumerate(PAIRS, start=1)]
+
+
+def write_tsv(folder: Path, pack: Callable[[bytes], bytes]) -> Corpus[Pair]:
+    file = folder / "pairs"
+    file.write_bytes(pack("".join(f"{s}\t{t}\textra\n" for s, t in PAIRS).encode()))
+    return TsvPairs(file)
+
+
+def write_jsonl(folder: Path, pack: Callable[[bytes], bytes]) -> Corpus[Pair]:
+    file = folder / "pairs"
+    file.write_bytes(
+        pack("".join(json.dumps({"en": s, "hi": t}) + "\n" for s, t in PAIRS).encode())
+    )
+    return JsonPairs(file, "en", "hi")
+
+
+def write_parallel(folder: Path, pack: Callable[[bytes], bytes]) -> Corpus[Pair]:
+    for side, name in enumerate(("en", "hi")):
+        (folder / name).write_bytes(pack("\n".join(pair[side] for pair in PAIRS).encode()))
+    return ParallelPairs(folder / "en", folder / "hi")
+
+
+@pytest.mark.parametrize("write", [write_tsv, write_jsonl, write_parallel])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_pairs_are_read_with_their_lines_as_often_as_wanted(
+    write: Callable[..., Corpus[Pair]], pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    corpus = write(tmp_path, pack)
+    assert list(corpus) == EXPECTED
+    assert list(corpus) == EXPECTED
+    for after in range(len(EXPECTED) + 1):
+        assert list(corpus.read(after=after)) == EXPECTED[after:]
+
+
+def test_windows_line_ends_and_a_byte_order_mark_are_not_text(tmp_path: Path) -> None:
+    file = tmp_path / "x.tsv"
+    file.write_bytes(b"\xef\xbb\xbfa\tb\r\nc\td\r\n")
+    assert list(TsvPairs(file)) == [Pair("a", "b", 1), Pair("c", "d", 2)]
+
+
+def test_lines_and_documents_of_plain_text(tmp_path: Path) -> None:
+    file = tmp_path / "stories.txt"
+    file.write_text("One.\n\nTwo.\n<|endoftext|>\n<|endoftext|>\nThree.\nFour.", "utf-8")
+    reader = TextLines(file).read()
+    assert [line.line for line in reader] == [1, 3, 4, 5, 6, 7]
+    assert (reader.summary.n_given, reader.summary.n_empty) == (6, 1)
+    documents = TextDocuments(file)
+    reader = documents.read()
+    assert list(reader) == [Line("One.\n\nTwo.", 4), Line("Three.\nFour.", 7)]
+    assert reader.summary.first_empty == [5]
+    assert list(documents.read(after=4)) == [Line("Three.\nFour.", 7)]
+
+
+def test_a_long_document_comes_in_parts_that_can_be_skipped_to(tmp_path: Path) -> None:
+    file = tmp_path / "long.txt"
+    lines = [f"line {n}" for n in range(40)]
+    file.write_text("\n".join(lines), "utf-8")
+    corpus = TextDocuments(file, max_chars=50)
+    parts = list(corpus)
+    assert len(parts) > 3
+    assert "\n".join(part.text for part in parts).split("\n") == lines
+    assert list(corpus.read(after=parts[1].line)) == parts[2:]
+
+
+def test_json_lines_give_the_string_under_their_key(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    file.write_text('{"body": "a\\nb"}\n\n{"body": " "}\n', "utf-8")
+    reader = JsonLines(file, "body").read()
+    assert list(reader) == [Line("a\nb", 1)]
+    assert reader.summary.first_empty == [2, 3]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_lines_too_long_are_counted_and_the_rest_goes_on(
+    pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    file = tmp_path / "x.tsv"
+    at_the_limit = "a" * 48 + "\t" + "b" * 51
+    text = f"a\tb\n{'x' * 101}\n{at_the_limit}\n{'y' * 3_000_000}\nc\td\r\n{'z' * 500}"
+    file.write_bytes(pack(text.encode()))
+    reader = TsvPairs(file, max_bytes=100).read()
+    assert [pair.line for pair in reader] == [1, 3, 5]
+    assert (reader.summary.n_given, reader.summary.n_too_long) == (3, 3)
+    assert reader.summary.first_too_long == [2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("content", "corpus", "reason"),
+    [
+        (b"a\tb\nc\n", TsvPairs, r"x:2: has 1 of the 2 columns"),
+        (b"a\tb\n \tc\n", TsvPairs, r"x:2: the source side is empty"),
+        (b"a\tb\n\n", TsvPairs, r"x:2: the source and target side is empty"),
+        (b"a\tb\nab\xffc\td\n", TsvPairs, r"x:2: byte 3 of the line is 0xFF, which is not UTF-8"),
+        (b'{"source": "a", "target": ""}', JsonPairs, r"x:1: the target side is empty"),
+        (b'{"source": "a"}', JsonPairs, r"x:1: no 'target'; its keys are 'source'"),
+        (b'{"source": 1, "target": "b"}', JsonPairs, r"x:1: 'source' is int, not a string"),
+        (b'{"source": "\\ud800", "target": "b"}', JsonPairs, r"half a surrogate pair"),
+        (b"{", JsonPairs, r"x:1: is not valid JSON"),
+        (b'{"text": ' + b"[" * 40 + b"]" * 40 + b"}", JsonLines, r"x:1: is nested deeper"),
+        (gzip.compress(b"a\tb\n" * 9999)[:-20], TsvPairs, r"x: cannot be read on behind line"),
+        (gzip.compress(b"a\tb\n")[:-6] + b"\0" * 6, TsvPairs, r"x: cannot be read on behind line"),
+    ],
+)
+def test_a_bad_line_is_an_error_with_file_and_line(
+    content: bytes, corpus: Callable[[Path], Corpus[Any]], reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(FileError, match=reason):
+        list(corpus(tmp_path / "x"))
+
+
+def test_empty_sides_can_be_skipped_but_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("a\tb\n\tc\n\nd\te\n", "utf-8")
+    reader = TsvPairs(tmp_path / "x", skip_empty=True).read()
+    assert [pair.line for pair in reader] == [1, 4]
+    assert (reader.summary.n_empty, reader.summary.first_empty) == (2, [2, 3])
+
+
+def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="No such file"):
+        list(TextLines(tmp_path / "gone"))
+    with pytest.raises(FileError, match="not a regular file"):
+        list(TextLines(tmp_path))
+
+
+def test_drifted_sides_give_both_counts_and_the_empty_line(tmp_path: Path) -> None:
+    source, target = tmp_path / "dev.en", tmp_path / "dev.hi"
+    source.write_text("".join(f"line {n}\n" for n in range(1, 1001)), "utf-8")
+    lines = [f"पंक्ति {n}" for n in range(1, 999)]
+    lines[416] = ""
+    target.write_text("\n".join(lines), "utf-8")
+    with pytest.raises(FileError) as caught:
+        next(iter(ParallelPairs(source, target)))
+    assert str(caught.value) == (
+        "the two sides have different lengths\n"
+        f"  {source} has 1,000 lines, {target} has 998."
+        " First place they seem to drift: line 417\n"
+        f"  (an empty line in {target}). Fix the file, or use one .tsv so lines cannot drift."
+    )
+
+
+@pytest.mark.parametrize("shorter", ["en", "de"])
+def test_a_lost_line_of_real_text_is_found_nearby(
+    shorter: str, shared_data: Path, tmp_path: Path
+) -> None:
+    for language in ("en", "de"):
+        text = gzip.decompress((shared_data / "multi30k" / f"val.{language}.gz").read_bytes())
+        lines = text.decode().splitlines(keepends=True)
+        if language == shorter:
+            del lines[499]
+        (tmp_path / language).write_text("".join(lines), "utf-8")
+    with pytest.raises(FileError, match="drift: line") as caught:
+        list(ParallelPairs(tmp_path / "en", tmp_path / "de"))
+    place = int(str(caught.value).split("drift: line ")[1].split("\n")[0])
+    assert abs(place - 500) <= 10
+
+
+def test_the_real_corpora_read_whole(shared_data: Path) -> None:
+    folder = shared_data / "multi30k"
+    assert len(list(ParallelPairs(folder / "train.en.gz", folder / "train.de.gz"))) == 29_000
+    reader = TsvPairs(shared_data / "en-hi" / "train.tsv.gz").read()
+    assert sum(1 for _ in reader) == 135_051
+    assert (reader.summary.n_empty, reader.summary.n_too_long) == (0, 0)
+    assert len(list(TextDocuments(shared_data / "tinystories" / "valid.txt"))) == 101
+
+
+@settings(deadline=10_000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_bytes_give_pairs_or_a_lookleft_error(tmp_path: Path, data: st.DataObject) -> None:
+    sound = "\n".join(f"{s}\t{t}" for s, t in PAIRS).encode()
+    kind = data.draw(st.sampled_from([TsvPairs, JsonPairs, JsonLines, TextLines]))
+    content = data.draw(st.binary(max_size=200) | st.just(sound))
+    if data.draw(st.booleans()):
+        content = gzip.compress(content)
+    place = data.draw(st.integers(0, len(content)))
+    content = content[:place] + data.draw(st.binary(max_size=3)) + content[place + 1 :]
+    (tmp_path / "x").write_bytes(content)
+    with contextlib.suppress(LookleftError):
+        list(kind(tmp_path / "x", max_bytes=20))

@@ -1,0 +1,51 @@
+"""BPE-dropout: nothing dropped equals plain BPE; what is dropped depends on the seed alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lookleft.errors import InputError
+from lookleft.text.tokenizer import Tokenizer
+
+TEXTS = ("I am going home.", "मैं घर जा रहा हूँ।", "a  b\n日本 <s>")
+TOKENIZER = Tokenizer.train(TEXTS * 20, kind="bpe", vocab_size=360)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(TEXTS) | st.text(st.characters(exclude_categories=("Cs",)))))
+def test_without_chance_it_is_plain_bpe(texts: list[str]) -> None:
+    text = "".join(texts)
+    assert TOKENIZER.with_dropout(0.0, seed=1).encode(text) == TOKENIZER.encode(text)
+
+
+def test_the_seed_and_the_text_decide_and_nothing_else_does() -> None:
+    first, second = (TOKENIZER.with_dropout(0.5, seed=7) for _ in range(2))
+    once = [first.encode(text, bos=True) for text in TEXTS]
+    assert [second.encode(text, bos=True) for text in reversed(TEXTS)] == once[::-1]
+    assert second.encode_batch(TEXTS, bos=True) == once
+    other = TOKENIZER.with_dropout(0.5, seed=8)
+    assert [other.encode(text, bos=True) for text in TEXTS] != once
+
+
+def test_dropped_merges_lengthen_the_ids_and_keep_the_text() -> None:
+    for probability, seed in [(0.1, 0), (0.5, 1), (0.99, 2)]:
+        dropping = TOKENIZER.with_dropout(probability, seed=seed)
+        for text in TEXTS:
+            assert dropping.decode(dropping.encode(text)) == text
+            assert len(dropping.encode(text)) >= len(TOKENIZER.encode(text))
+    nearly_all = TOKENIZER.with_dropout(0.99, seed=0).encode(TEXTS[0])
+    assert len(nearly_all) > 2 * len(TOKENIZER.encode(TEXTS[0]))
+
+
+def test_what_dropout_cannot_do_is_refused() -> None:
+    with pytest.raises(InputError, match=r"not 1\.0"):
+        TOKENIZER.with_dropout(1.0, seed=0)
+    with pytest.raises(InputError, match="Unigram"):
+        Tokenizer.train(TEXTS, kind="unigram", vocab_size=300).with_dropout(0.1, seed=0)
+    dropping = TOKENIZER.with_dropout(0.1, seed=0)
+    with pytest.raises(InputError, match="no offsets"):
+        dropping.encode_with_offsets("a")
+    with pytest.raises(InputError, match="no template"):
+        dropping.encode("a", template=True)

@@ -1,0 +1,98 @@
+"""Training gives the promised ids, the same ones every time, and never more than asked for."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from lookleft.data.corpus import TsvPairs
+from lookleft.errors import InputError
+from lookleft.text.tokenizer import Tokenizer
+from lookleft.text.train import BYTE_PIECES, Kind
+from lookleft.text.vocab import OWN_NAMES, Specials
+
+KINDS = get_args(Kind)
+TEXTS = [f"कखगघङचछज {chr(0x4E00 + n)} word{n} words" for n in range(60)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_specials_and_bytes_come_first_and_the_size_is_kept(kind: Kind) -> None:
+    tokenizer = Tokenizer.train(TEXTS, kind=kind, vocab_size=360)
+    assert tokenizer.specials == Specials(pad=0, bos=1, eos=2, unk=3, mask=4)
+    first = [tokenizer.piece(id) for id in range(261)]
+    assert first == [*OWN_NAMES.values(), *BYTE_PIECES]
+    ids = range(len(tokenizer))
+    assert [tokenizer.id_of(tokenizer.piece(id)) for id in ids] == list(ids)
+    n_characters = len(set("".join(TEXTS)))
+    expected = {"byte": 261, "char": 261 + n_characters, "bpe": 360}
+    assert len(tokenizer) <= 360
+    assert len(tokenizer) == expected.get(kind, len(tokenizer))
+
+
+def test_rare_characters_make_way_for_merges_or_are_refused_in_words() -> None:
+    tokenizer = Tokenizer.train(TEXTS, kind="bpe", vocab_size=300)
+    assert len(tokenizer) == 300
+    assert "word" in {tokenizer.piece(id).strip() for id in range(300)}
+    assert all(tokenizer.decode(tokenizer.encode(text)) == text for text in TEXTS)
+    with pytest.raises(InputError, match=r"have 84 different characters.* must be over 345"):
+        Tokenizer.train(TEXTS, kind="unigram", vocab_size=300)
+    assert len(Tokenizer.train(TEXTS, kind="unigram", vocab_size=346)) <= 346
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_text_at_all_leaves_the_bytes(kind: Kind) -> None:
+    tokenizer = Tokenizer.train([], kind=kind, vocab_size=300)
+    assert len(tokenizer) == 261
+    assert tokenizer.decode(tokenizer.encode("any घर")) == "any घर"
+
+
+def test_the_commonest_characters_get_the_places() -> None:
+    tokenizer = Tokenizer.train(["aaab", "abbc", "d"], kind="char", vocab_size=263)
+    assert (tokenizer.piece(261), tokenizer.piece(262), len(tokenizer)) == ("a", "b", 263)
+    assert tokenizer.encode("abc") == [261, 262, 5 + ord("c")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_texts_give_the_same_file(kind: Kind, shared_data: Path, tmp_path: Path) -> None:
+    pairs = list(islice(TsvPairs(shared_data / "en-hi" / "valid.tsv.gz"), 300))
+    for name in ("one", "two"):
+        texts = (text for pair in pairs for text in (pair.source, pair.target))
+        Tokenizer.train(texts, kind=kind, vocab_size=600).save(tmp_path / name)
+    one, two = ((tmp_path / name / "tokenizer.json").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def test_learned_pieces_shorten_real_hindi(shared_data: Path) -> None:
+    pairs = islice(TsvPairs(shared_data / "en-hi" / "valid.tsv.gz"), 500)
+    hindi = [pair.target for pair in pairs]
+    lengths = {
+        kind: sum(map(len, Tokenizer.train(hindi, kind=kind, vocab_size=1_500).encode_batch(hindi)))
+        for kind in KINDS
+    }
+    assert lengths["bpe"] < lengths["char"] / 2
+    assert lengths["unigram"] < lengths["char"] / 2
+    assert lengths["char"] < lengths["byte"] / 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "vocab_size", "reason"),
+    [
+        ("bpe", 261, "vocab_size=261 must lie between 262"),
+        ("byte", 260, "vocab_size=260"),
+        ("char", 1_000_001, "and 1,000,000"),
+        ("word", 500, "unknown kind of tokenizer 'word'"),
+    ],
+)
+def test_impossible_wishes_are_refused(kind: Kind, vocab_size: int, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        Tokenizer.train(TEXTS, kind=kind, vocab_size=vocab_size)
+
+
+def test_what_is_no_text_is_named_by_its_number() -> None:
+    with pytest.raises(InputError, match="text 1 is a int"):
+        Tokenizer.train(["a", 7], kind="char")  # type: ignore[list-item]
+    with pytest.raises(InputError, match="text 1 is a int"):
+        Tokenizer.train(["a", 7], kind="bpe")  # type: ignore[list-item]
