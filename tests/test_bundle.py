@@ -71,7 +71,7 @@ def test_saving_over_a_file_is_refused(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"family": "decoder"}, "family='decoder' is not known"),
-        ({"d_modle": 16}, "d_modle: Extra inputs"),
+        ({"d_modle": 16}, "unknown option d_modle; did you mean d_model"),
         ({"n_layers": 2000}, "n_layers: .*1024"),
         ({"n_layers": 2}, r"has no tensor 'decoder\.layers\.1"),
         ({"d_ff": 32}, r"shape \(16, 16\)"),

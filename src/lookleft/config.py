@@ -5,6 +5,7 @@ What can be derived is a property, never a sentinel patched later.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
@@ -33,8 +34,29 @@ class Frozen(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            lines = [f"{'.'.join(map(str, e['loc'])) or where}: {e['msg']}" for e in error.errors()]
-            raise ConfigError(f"{where} is no valid {cls.__name__}: " + "; ".join(lines)) from None
+            faults = "; ".join(_in_words(fault, cls) for fault in error.errors())
+            raise ConfigError(f"{where} is no valid {cls.__name__}: {faults}") from None
+
+
+def _in_words(fault: Any, record: type[Frozen]) -> str:
+    """One fault of a record: which key, what is wrong, and for a misspelt key which was meant."""
+    *sections, last = [str(part) for part in fault["loc"]] or [""]
+    key = ".".join([*sections, last])
+    if fault["type"] != "extra_forbidden":
+        return f"{key}: {fault['msg']}" if key else str(fault["msg"])
+    fields = record.model_fields
+    for section in sections:
+        inner = fields[section].annotation if section in fields else None
+        fields = {}
+        if isinstance(inner, type) and issubclass(inner, Frozen):
+            fields = inner.model_fields
+    meant = get_close_matches(last, fields, n=1)
+    hint = (
+        f"did you mean {'.'.join([*sections, meant[0]])} ?"
+        if meant
+        else f"known: {', '.join(fields)}"
+    )
+    return f"unknown option {key}; {hint}"
 
 
 class NoPositions(Frozen):

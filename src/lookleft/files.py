@@ -12,6 +12,10 @@ from typing import Any, NoReturn
 
 from lookleft.errors import FileError
 
+# What three bytes such as "[]," become in memory is twenty times as large. A vocabulary of a
+# million pieces with all its merges stays below this.
+_MAX_ITEMS = 8_000_000
+
 
 def read_bytes(path: Path, *, max_bytes: int) -> bytes:
     """The whole content of a regular file of at most `max_bytes`; the size is checked first."""
@@ -37,6 +41,9 @@ def read_json(path: Path, *, max_bytes: int, max_depth: int) -> dict[str, Any]:
 
 def parse_json(data: bytes, *, where: str, max_depth: int) -> dict[str, Any]:
     """The object that `data` spells; `where` names its origin in errors."""
+    n_items = sum(map(data.count, (b",", b"[", b"{")))  # in strings too: an upper bound is enough
+    if n_items > _MAX_ITEMS:
+        raise FileError(f"{where}: has up to {n_items:,} items, the limit is {_MAX_ITEMS:,}")
     try:
         value = json.loads(
             data.decode("utf-8"),

@@ -85,8 +85,9 @@ class DecoderOnly(Network):
         most = state.cache.max_chunk
         if state.cache.window is not None and int(rows.is_token.sum(1).max()) > most:
             # A ring takes only so many at once: its oldest slots must be read before reuse.
-            pieces = zip(rows.ids.split(most, 1), rows.is_token.split(most, 1), strict=True)
-            return torch.cat([self.extend(as_rows(*piece), state) for piece in pieces], 1)
+            columns = [slice(i, i + most) for i in range(0, rows.shape[1], most)]
+            pieces = [as_rows(rows.ids[:, part], rows.is_token[:, part]) for part in columns]
+            return torch.cat([self.extend(piece, state) for piece in pieces], 1)
         cache, rows = state.cache, continue_rows(rows, state.cache)
         self.check(rows, self.config.vocab_size)
         slots = cache.place(rows.pos, rows.is_token)

@@ -172,7 +172,7 @@ def check_shapes(q: Tensor, kv: KV, mask: Mask, bias: Tensor | None = None) -> N
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
     """(B, T, H*K) -> (B, H, T, K)."""
-    return x.unflatten(-1, (n_heads, x.size(-1) // n_heads)).transpose(1, 2)
+    return x.view(*x.shape[:-1], n_heads, x.size(-1) // n_heads).transpose(1, 2)
 
 
 def merge_heads(x: Tensor) -> Tensor:
