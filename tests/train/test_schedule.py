@@ -50,6 +50,12 @@ def test_a_share_is_a_share(kind: str, steps: int, share: float, floor: float) -
     assert all(0.0 <= schedule(step) <= 1.0 for step in range(steps))
 
 
-def test_a_warm_up_longer_than_the_run_is_refused() -> None:
-    with pytest.raises(ConfigError, match="warmup=11 must lie between 0 and the 10 steps"):
-        make_schedule("cosine", warmup=11, steps=10)
+def test_a_run_shorter_than_its_warm_up_ends_while_it_rises() -> None:
+    for kind in KINDS:
+        schedule = make_schedule(kind, warmup=100, steps=10)
+        assert [schedule(step) for step in range(10)] == [(n + 1) / 100 for n in range(10)]
+
+
+def test_negative_numbers_are_refused() -> None:
+    with pytest.raises(ConfigError, match="warmup=-1"):
+        make_schedule("cosine", warmup=-1, steps=10)

@@ -22,9 +22,10 @@ def make_schedule(
 
     inverse-sqrt falls with 1/sqrt(step) after the warm-up (Vaswani et al. 2017, 5.3); cosine ends
     at `floor`; wsd stays at the peak and falls in a straight line over the last `decay_share`.
+    A run shorter than its warm-up, as a first try often is, simply ends while it rises.
     """
-    if warmup < 0 or warmup > steps:
-        raise ConfigError(f"warmup={warmup} must lie between 0 and the {steps} steps of the run")
+    if warmup < 0 or steps < 1:
+        raise ConfigError(f"warmup={warmup} must be 0 or more, steps={steps} 1 or more")
     if not 0 <= floor <= 1 or not 0 < decay_share <= 1:
         raise ConfigError(f"floor={floor} and decay_share={decay_share} are shares of 1")
     first_fall = steps - round(decay_share * steps)

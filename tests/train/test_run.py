@@ -1,0 +1,184 @@
+"""A run: what it leaves in its folder, and that stopping it changes nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+import lookleft
+from lookleft.errors import ConfigError, FileError
+from lookleft.train.run import Run
+from lookleft.train.settings import RunSettings, read_settings, write_settings
+
+SMALL = {
+    "text.kind": "char",
+    "text.vocab_size": "300",
+    "model.d_model": "16",
+    "model.d_ff": "16",
+    "model.n_layers": "1",
+    "model.dropout": "0.2",
+    "train.steps": "8",
+    "train.tokens": "64",
+    "train.log_every": "1",
+    "train.eval_every": "4",
+    "train.save_every": "3",
+}
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    words = ["one", "two", "three", "four", "five", "six"]
+    lines = [f"{a} {b}\t{b} {a}" for a in words for b in words]
+    path = tmp_path / "pairs.tsv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def settings_for(pairs: Path, **changes: str) -> RunSettings:
+    data = {"data.train": str(pairs), "data.dev": str(pairs)}
+    return read_settings(None, SMALL | data | {k.replace("__", "."): v for k, v in changes.items()})
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return lookleft.load(folder).network.state_dict()
+
+
+@pytest.mark.parametrize("accumulate", ["1", "3"])
+@pytest.mark.parametrize("dropout", ["0.0", "0.1"])
+def test_a_run_stopped_and_taken_up_ends_bit_for_bit_the_same(
+    accumulate: str, dropout: str, pairs: Path, tmp_path: Path
+) -> None:
+    kind = "bpe" if float(dropout) else "char"  # BPE-dropout cuts the words anew each epoch
+    settings = settings_for(
+        pairs, train__accumulate=accumulate, data__bpe_dropout=dropout, text__kind=kind
+    )
+    list(Run.start(tmp_path / "whole", settings).train())
+    cut = Run.start(tmp_path / "cut", settings)
+    for event in cut.train():
+        if event.step == 5:
+            cut.save()
+            break
+    torch.manual_seed(99)
+    again = Run.resume(tmp_path / "cut")
+    assert again.progress.step == 5
+    list(again.train())
+    one, other = weights(tmp_path / "whole"), weights(tmp_path / "cut")
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert Run.resume(tmp_path / "cut").is_finished
+
+
+def test_a_run_leaves_what_it_promises(pairs: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    events = list(Run.start(folder, settings_for(pairs)).train())
+    assert {f.name for f in folder.iterdir()} >= {
+        "config.toml",
+        "data.json",
+        "metrics.jsonl",
+        "checkpoints",
+        "model",
+        "tokenizer.json",
+    }
+    logged = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in logged] == [event.step for event in events] == list(range(1, 9))
+    assert all({"loss", "lr", "tokens", "seconds"} <= set(row) for row in logged)
+    assert ["dev_loss" in row for row in logged] == [n % 4 == 0 for n in range(1, 9)]
+    bundle = lookleft.load(folder)
+    assert bundle.tokenizer is not None
+    assert bundle.tokenizer.decode(bundle.tokenizer.encode("one two")) == "one two"
+
+
+def test_a_language_model_learns(tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("abababababab\n" * 200)
+    settings = read_settings(
+        None,
+        SMALL
+        | {
+            "task": "lm",
+            "data.train": str(text),
+            "data.dev": str(text),
+            "train.steps": "60",
+            "train.eval_every": "60",
+            "train.length": "32",
+            "train.warmup": "5",
+            "train.lr": "0.02",
+            "model.dropout": "0.0",
+        },
+    )
+    *_, last = Run.start(tmp_path / "run", settings).train()
+    assert last.dev_loss is not None
+    assert last.dev_loss < 0.5  # of log(300) = 5.7
+
+
+def test_a_run_asked_to_stop_finishes_its_step_and_can_go_on(pairs: Path, tmp_path: Path) -> None:
+    run = Run.start(tmp_path / "run", settings_for(pairs))
+    events = list(run.train(is_stop_asked=lambda: run.progress.step >= 4))
+    assert [event.step for event in events] == [1, 2, 3, 4]
+    assert not (tmp_path / "run" / "model").exists()
+    assert Run.resume(tmp_path / "run").progress == run.progress
+
+
+def test_patience_ends_a_run_that_no_longer_gains(pairs: Path, tmp_path: Path) -> None:
+    settings = settings_for(
+        pairs, train__steps="100", train__eval_every="1", train__patience="2", train__lr="1e-12"
+    )
+    *_, last = Run.start(tmp_path / "run", settings).train()
+    assert last.step < 100
+    assert last.n_without_gain == 2
+
+
+def test_changed_data_is_not_taken_up(pairs: Path, tmp_path: Path) -> None:
+    run = Run.start(tmp_path / "run", settings_for(pairs))
+    run.save()
+    pairs.write_text(pairs.read_text() + "seven\tseven\n")
+    with pytest.raises(ConfigError, match="has changed since"):
+        Run.resume(tmp_path / "run")
+
+
+def test_a_folder_with_files_is_not_written_into(pairs: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("years of work")
+    with pytest.raises(FileError, match="is not empty"):
+        Run.start(tmp_path / "run", settings_for(pairs))
+
+
+def test_a_wrong_setting_leaves_nothing_behind(pairs: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no multiple of n_heads"):
+        Run.start(tmp_path / "run", settings_for(pairs, model__n_heads="3"))
+    with pytest.raises(FileError, match=r"data\.train = 'nowhere\.tsv': there is no such file"):
+        Run.start(tmp_path / "run", settings_for(Path("nowhere.tsv")))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"train.learning_rate": "1"}, r"unknown option train\.learning_rate"),
+        ({"train.warm_up": "1"}, r"did you mean train\.warmup"),
+        ({"trian.lr": "1"}, "did you mean train"),
+        ({"train.lr": "-1"}, r"train\.lr=-1: Input should be greater than 0"),
+        ({"task.lr": "1"}, "task"),
+    ],
+)
+def test_a_misspelt_setting_is_named(overrides: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_settings(None, overrides)
+
+
+def test_settings_survive_being_written(tmp_path: Path) -> None:
+    settings = read_settings(None, {"train.lr": "3e-4", "model.positions.kind": "rotary"})
+    write_settings(settings, tmp_path / "config.toml")
+    assert read_settings(tmp_path / "config.toml") == settings
+
+
+def test_the_newest_checkpoint_that_is_sound_is_taken(pairs: Path, tmp_path: Path) -> None:
+    list(Run.start(tmp_path / "run", settings_for(pairs)).train())
+    newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
+    (newest / "model.safetensors").write_bytes(b"damaged")
+    assert Run.resume(tmp_path / "run").progress.step == 6
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    assert Run.resume(tmp_path / "run").progress.step == 0
