@@ -1,0 +1,164 @@
+"""K10: what generate returns is what full forwards would have chosen."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lookleft.audit.checks.base import SkipCheckError, finding
+from lookleft.audit.session import Session, Setting
+from lookleft.audit.subject import Call
+from lookleft.audit.verdict import Finding, Verdict
+
+NEW = 6
+PROMPT = 7
+TIE = 1e-6  # relative to the largest logit: nearer than this two tokens count as tied
+
+
+@dataclass(frozen=True)
+class Miss:
+    """A generated token that a full forward would not have chosen."""
+
+    row: int
+    place: int
+    gap: float
+
+
+def generation(session: Session, setting: Setting) -> Finding:
+    """Re-score every greedy token; call order and left padding must not matter."""
+    if "generate" not in session.subject.parts:
+        raise SkipCheckError("the model has no generate function")
+    if not session.subject.kind.is_discrete:
+        raise SkipCheckError("generation is probed for models of ids only")
+    prompts = _prompts(session, 83, 2)
+    first = _generate(session, setting, prompts)
+    if not torch.equal(first, _generate(session, setting, prompts, seed=99)):
+        raise SkipCheckError("generate gives other ids with another seed: it samples")
+    if (found := _call_order(session, setting, prompts, first)) is not None:
+        return found
+    missed = rescored(session, setting, prompts, first)
+    if missed is not None:
+        again = _prompts(session, 84, 2)
+        missed = rescored(session, setting, again, _generate(session, setting, again))
+    if missed is not None:
+        return _accuse(setting, missed, "")
+    if (found := _left_padded(session, setting)) is not None:
+        return found
+    return finding(
+        "K10",
+        setting,
+        Verdict.VERIFIED,
+        f"{NEW} greedy tokens for 2 prompts are the best of a full forward, whatever was asked "
+        "before and with padded prompts where they are accepted",
+    )
+
+
+def _accuse(setting: Setting, missed: Miss, words: str) -> Finding:
+    return finding(
+        "K10",
+        setting,
+        Verdict.DISPROVED,
+        f"the token generated at position {missed.place} of row {missed.row}{words} is not the one "
+        f"a full forward prefers: {missed.gap:.2e} below the best",
+        worst=missed.gap,
+        pair=(missed.place, missed.place),
+        cause="the decoding path (cache, positions, mask) differs from the full forward",
+    )
+
+
+def _prompts(session: Session, seed: int, rows: int) -> Tensor:
+    draw = session.draw(seed)
+    if session.subject.plan.has("source"):
+        return draw.source(rows, PROMPT)
+    return draw.x(rows, min(PROMPT, session.length))
+
+
+def _generate(
+    session: Session,
+    setting: Setting,
+    prompts: Tensor,
+    *,
+    is_token: Tensor | None = None,
+    live: Any = None,
+    seed: int | None = None,
+) -> Tensor:
+    live = session.live(setting) if live is None else live
+    session.forwards += NEW
+    with session.running(setting, seed=seed):
+        if is_token is None:
+            ids = live.parts["generate"](prompts, NEW)
+        else:
+            ids = live.parts["generate"](prompts, NEW, is_token)
+    if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.is_floating_point():
+        raise SkipCheckError("generate(ids, n) must return ids of shape (B, T)")
+    return ids
+
+
+def _call_order(
+    session: Session, setting: Setting, prompts: Tensor, first: Tensor
+) -> Finding | None:
+    live = session.live(setting)
+    _generate(session, setting, prompts, live=live)
+    _generate(session, setting, _prompts(session, 85, 1), live=live)
+    again = _generate(session, setting, prompts, live=live)
+    if torch.equal(first, again):
+        return None
+    return finding(
+        "K10",
+        setting,
+        Verdict.DISPROVED,
+        "the same prompt gives other ids after another prompt was continued in between",
+        cause="state is kept between calls of generate",
+    )
+
+
+def rescored(
+    session: Session, setting: Setting, prompts: Tensor, ids: Tensor, start: int | None = None
+) -> Miss | None:
+    """The first generated token that is clearly not the best of a full forward, or None."""
+    has_source = session.subject.plan.has("source")
+    known = prompts.size(1) if start is None else start
+    if has_source:
+        known = 1  # the target begins with a start token
+    elif ids.size(1) <= known or not torch.equal(ids[:, :known], prompts[:, :known]):
+        ids = torch.cat([prompts, ids], 1)  # only the new tokens were returned
+    if ids.size(1) <= known:
+        return None
+    call = Call(ids[:, :-1])
+    if has_source:
+        call = replace(call, source=prompts)
+    logits = session.out(setting, call)  # (B, T - 1, V)
+    stop = set(session.subject.kind.avoid)
+    for row in range(ids.size(0)):
+        for place in range(known, ids.size(1)):
+            token = int(ids[row, place])
+            if token in stop:
+                break  # an end, or padding after it
+            scores = logits[row, place - 1].clone()
+            scores[[i for i in stop if i < scores.numel()]] = -torch.inf  # may be suppressed
+            gap = float(scores.max() - scores[token])
+            if gap > TIE * max(float(logits[row, place - 1].abs().max()), 1.0):
+                return Miss(row, place, gap)
+    return None
+
+
+def _left_padded(session: Session, setting: Setting) -> Finding | None:
+    """Prompts of unequal length in one batch, re-scored each without its padding."""
+    takes_mask = len(inspect.signature(session.subject.parts["generate"]).parameters) > 2
+    if not takes_mask or session.subject.plan.has("source"):
+        return None
+    for attempt in range(2):
+        prompts = _prompts(session, 86 + attempt, 2)
+        is_token = torch.ones_like(prompts, dtype=torch.bool)
+        is_token[1, :3] = False
+        ids = _generate(session, setting, prompts, is_token=is_token)
+        short, continued = prompts[1:, 3:], ids[1:, prompts.size(1) :]
+        missed = rescored(session, setting, short, torch.cat([short, continued], 1))
+        if missed is None:
+            return None
+    assert missed is not None
+    return _accuse(setting, missed, " of a left-padded prompt")

@@ -1,0 +1,182 @@
+"""Which check runs in which configurations, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from lookleft.audit import huggingface
+from lookleft.audit.checks.batch import batch
+from lookleft.audit.checks.cache import cache
+from lookleft.audit.checks.dtype import dtype
+from lookleft.audit.checks.encoder_decoder import encoder_decoder
+from lookleft.audit.checks.future import (
+    future_swap,
+    lengths_swept,
+    truncation,
+    truncation_swept,
+)
+from lookleft.audit.checks.generation import generation
+from lookleft.audit.checks.gradient import gradient
+from lookleft.audit.checks.labels import labels
+from lookleft.audit.checks.packing import packing
+from lookleft.audit.checks.padding import padding
+from lookleft.audit.checks.purity import purity
+from lookleft.audit.checks.receptive import receptive_field
+from lookleft.audit.session import Session, Setting
+from lookleft.audit.verdict import Finding
+from lookleft.errors import InputError
+
+Body = Callable[[Session, Setting], Finding]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One check in one setting; an extra one that cannot run is skipped, not inconclusive."""
+
+    check: str
+    setting: Setting
+    body: Body
+    is_extra: bool = False
+
+
+def planned(session: Session, backends: Sequence[str] | str | None) -> Iterator[Planned]:
+    """Checks in the order in which they rely on each other."""
+    names = chosen_backends(session, backends)
+    base = replace(session.base, backend=names[0] if names else None)
+    yield Planned("K0", base, purity)
+    yield Planned("K5", base, batch)
+    yield Planned("K1", base, future_swap)
+    yield Planned("K1g", base, gradient)
+    yield Planned("K2", base, truncation)
+    yield Planned("K3", base, cache)
+    yield Planned("K4", base, padding)
+    if session.quick:
+        return
+    for check, body in _REST:
+        yield Planned(check, base, body)
+    yield from _modes(session, base)
+    yield from _masks(session, base)
+    yield from _inputs(session, base)
+    for name in names[1:]:
+        yield from _backend(session, replace(base, backend=name))
+
+
+_REST: tuple[tuple[str, Body], ...] = (
+    ("K6", packing),
+    ("K7", encoder_decoder),
+    ("K8", receptive_field),
+    ("K9", labels),
+    ("K10", generation),
+    ("K11", dtype),
+)
+
+
+def chosen_backends(session: Session, wanted: Sequence[str] | str | None) -> list[str]:
+    """Attention backends to run, the model's own first; empty when there is no choice."""
+    module = session.subject.module
+    usable = huggingface.backends(module) if module is not None else ()
+    if wanted is None or wanted == "all" or list(wanted) == ["all"]:
+        return list(usable[:1] if session.quick else usable)
+    asked = [wanted] if isinstance(wanted, str) else list(wanted)
+    if not usable:
+        raise InputError(f"{session.subject.name} offers no choice of attention backend")
+    return asked
+
+
+def _modes(session: Session, base: Setting) -> Iterator[Planned]:
+    """Train and eval, dropout, gradients, redrawn weights, dtypes, cache flag, batch sizes."""
+    has_weights = bool(session.subject.modules)
+    native = replace(base, dtype=None)
+    yield Planned("K0", native, purity, True)
+    if has_weights:
+        redrawn = replace(base, is_scrambled=True, is_brief=True)
+        yield Planned("K5", redrawn, batch, True)
+        yield Planned("K1", redrawn, future_swap, True)
+        yield Planned("K1g", redrawn, gradient, True)
+        yield Planned("K2", redrawn, truncation, True)
+        yield Planned("K3", redrawn, cache, True)
+        yield Planned("K4", redrawn, padding, True)
+        train = replace(native, is_training=True, grad=True)
+        yield Planned("K5", train, batch, True)
+        yield Planned("K1", train, future_swap, True)
+        dropping = replace(train, dropout=0.2)
+        yield Planned("K1", dropping, future_swap, True)
+        yield Planned("K1", replace(dropping, is_scrambled=True), future_swap, True)
+    yield Planned("K1", native, future_swap, True)
+    yield Planned("K1", replace(base, grad=True), future_swap, True)
+    for rows in (1, 2):
+        yield Planned("K1", replace(base, rows=rows), future_swap, True)
+    for flag in (True, False) if session.subject.plan.has("use_cache") else ():
+        yield Planned("K1", replace(base, use_cache=flag), future_swap, True)
+    if session.subject.plan.has("attentions"):
+        yield Planned("K1", replace(base, attentions=True), future_swap, True)
+        if has_weights:
+            train = replace(native, is_training=True, grad=True, attentions=True)
+            yield Planned("K1", train, future_swap, True)
+    for narrow in (torch.bfloat16, torch.float16) if has_weights else ():
+        yield Planned("K1", replace(base, dtype=narrow), future_swap, True)
+
+
+def _masks(session: Session, base: Setting) -> Iterator[Planned]:
+    if not session.subject.plan.has("is_token"):
+        return
+    for mask in _mask_kinds(session):
+        yield Planned("K1", replace(base, mask=mask), future_swap, True)
+        if session.subject.modules:
+            redrawn = replace(base, mask=mask, is_scrambled=True)
+            yield Planned("K1", redrawn, future_swap, True)
+            train = replace(base, dtype=None, mask=mask, is_training=True, grad=True)
+            yield Planned("K1", train, future_swap, True)
+    yield Planned("K5", replace(base, mask="left"), batch, True)
+    yield Planned("K5", replace(base, mask="right"), batch, True)
+    yield Planned("K4", replace(base, grad=True, is_brief=True), padding, True)
+
+
+def _mask_kinds(session: Session) -> tuple[str, ...]:
+    """Left padding moves tokens to other slots, which only some rules do not mind."""
+    is_invariant = session.rule.name.split(":")[0] in (
+        "causal",
+        "strict",
+        "window",
+        "lookahead",
+        "bidirectional",
+    )
+    return ("ones", "left", "right") if is_invariant else ("ones", "right")
+
+
+def _inputs(session: Session, base: Setting) -> Iterator[Planned]:
+    """Special tokens in the suffix, loud values, other lengths."""
+    if session.subject.kind.special:
+        yield Planned("K1", replace(base, note="special tokens in the suffix"), future_swap, True)
+    if not session.subject.kind.is_discrete:
+        for magnitude in (10.0, 1e3):
+            yield Planned("K1", replace(base, magnitude=magnitude), future_swap, True)
+            yield Planned("K1", replace(base, magnitude=magnitude, dtype=None), future_swap, True)
+    if session.rule.documents is None and not session.subject.extras:
+        yield Planned("K1", replace(base, note="other lengths"), lengths_swept, True)
+        yield Planned("K2", replace(base, note="other lengths"), truncation_swept, True)
+
+
+def _backend(session: Session, base: Setting) -> Iterator[Planned]:
+    redrawn = replace(base, is_scrambled=True, is_brief=True)
+    yield Planned("K5", base, batch)
+    yield Planned("K1", base, future_swap)
+    yield Planned("K1", redrawn, future_swap, True)
+    yield Planned("K1g", base, gradient)
+    yield Planned("K2", redrawn, truncation)
+    yield Planned("K3", redrawn, cache)
+    yield Planned("K4", redrawn, padding)
+    yield Planned("K6", base, packing)
+    yield Planned("K7", base, encoder_decoder)
+    train = replace(base, dtype=None, is_training=True, grad=True, dropout=0.2)
+    yield Planned("K1", train, future_swap, True)
+    if session.subject.plan.has("attentions"):
+        yield Planned("K1", replace(base, attentions=True), future_swap, True)
+    if session.subject.plan.has("is_token"):
+        for mask in _mask_kinds(session):
+            yield Planned("K1", replace(base, mask=mask), future_swap, True)
+    if session.subject.plan.has("use_cache"):
+        yield Planned("K1", replace(base, use_cache=True), future_swap, True)

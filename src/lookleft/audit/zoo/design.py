@@ -1,0 +1,126 @@
+"""What was read behind the findings: meant to be so, or a fault described in the docs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ByDesign:
+    """A violation the authors of the class chose, or wrote down as a limit."""
+
+    classes: tuple[str, ...]
+    checks: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A violation nobody asked for; `anchor` is its heading in docs/zoo-findings.md."""
+
+    classes: tuple[str, ...]
+    checks: tuple[str, ...]
+    anchor: str
+
+
+BY_DESIGN: tuple[ByDesign, ...] = (
+    ByDesign(
+        ("CpmAntForCausalLM",),
+        ("K1", "K1g", "K2", "K3", "K4"),
+        "a prefix model: forward() treats all ids as context that sees itself both ways",
+    ),
+    ByDesign(
+        ("ReformerModelWithLMHead",),
+        ("K1", "K2", "K3", "K4", "K5"),
+        "LSH attention sorts all tokens into chunks, so later tokens decide who shares a chunk",
+    ),
+    ByDesign(
+        ("DeepseekV4ForCausalLM", "MiniMaxM3VLForCausalLM"),
+        ("K4",),
+        "blocks of keys start at absolute slots; the source says left padding is unsupported",
+    ),
+    ByDesign(
+        ("RwkvForCausalLM",),
+        ("K4",),
+        "takes an attention mask for form's sake and warns that it is unused",
+    ),
+    ByDesign(
+        ("SwitchTransformersForConditionalGeneration",),
+        ("K2", "K3", "K4", "K7"),
+        "experts drop tokens beyond a capacity, counted per call and over padding too",
+    ),
+)
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        ("FSMTForConditionalGeneration",),
+        ("K1", "K1g", "K2", "K3", "K4"),
+        "fsmt-has-no-causal-mask-unless-the-cache-is-off",
+    ),
+    Fault(
+        ("ProphetNetForCausalLM", "ProphetNetForConditionalGeneration"),
+        ("K1", "K1g", "K2", "K3", "K4"),
+        "prophetnet-mixes-up-positions-in-its-relative-bias",
+    ),
+    Fault(
+        ("BigBirdForCausalLM",),
+        ("K0", "K1", "K1g", "K2", "K3", "K4"),
+        "bigbird-is-bidirectional-as-a-long-decoder",
+    ),
+    Fault(
+        ("RwkvForCausalLM",),
+        ("K2", "K3"),
+        "rwkv-mixes-the-rows-of-a-batch-in-cached-steps",
+    ),
+    Fault(
+        ("FalconMambaForCausalLM", "JambaForCausalLM", "MambaForCausalLM", "ZambaForCausalLM"),
+        ("K3",),
+        "mamba-forgets-its-state-when-several-tokens-meet-a-warm-cache",
+    ),
+    Fault(
+        ("BambaForCausalLM",),
+        ("K3",),
+        "bamba-restarts-positions-at-zero-in-cached-steps",
+    ),
+    Fault(
+        ("NemotronHForCausalLM", "Zamba2ForCausalLM"),
+        ("K3",),
+        "two-mamba-2-hybrids-bound-the-time-step-only-in-prompts",
+    ),
+    Fault(
+        ("MoshiForCausalLM",),
+        ("K3",),
+        "moshi-has-a-window-in-its-cache-but-not-in-its-mask",
+    ),
+    Fault(
+        ("XLMWithLMHeadModel",),
+        ("K4",),
+        "xlm-sees-left-padding-when-it-is-causal",
+    ),
+    Fault(
+        ("RecurrentGemmaForCausalLM",),
+        ("K4",),
+        "recurrentgemma-lets-padding-into-its-state",
+    ),
+    Fault(
+        ("BltForCausalLM",),
+        ("K4",),
+        "blt-reads-padding-through-its-hashes",
+    ),
+)
+
+
+def explained(class_name: str, check: str) -> str | None:
+    """Why a violation of this check is meant to be, or None if nobody says so."""
+    for entry in BY_DESIGN:
+        if class_name in entry.classes and check in entry.checks:
+            return entry.reason
+    return None
+
+
+def anchor(class_name: str, check: str) -> str | None:
+    """Heading of the description of this violation, or None if it has not been described."""
+    for fault in FAULTS:
+        if class_name in fault.classes and check in fault.checks:
+            return fault.anchor
+    return None

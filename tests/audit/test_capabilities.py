@@ -1,0 +1,138 @@
+"""Steps, packing, encoder-decoders, labels, scores, generation and dtypes: honest and broken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lookleft.audit import Report, Verdict, audit
+
+from .subjects import VOCAB, Decoder, Packed, Recurrent, Translator
+
+
+def accused(report: Report) -> set[str]:
+    return {finding.check for finding in report.violations}
+
+
+def passed(report: Report, check: str) -> bool:
+    found = [f.verdict for f in report.findings if f.check == check]
+    return Verdict.VERIFIED in found and Verdict.DISPROVED not in found
+
+
+def test_a_step_has_to_agree_with_the_full_forward() -> None:
+    honest, wrong = Recurrent(), Recurrent(is_wrong=True)
+    assert passed(audit(honest, step=honest.step, checks="cache"), "K3")
+    assert accused(audit(wrong, step="step", checks="cache")) == {"K3"}
+
+
+def test_packed_documents_have_to_keep_apart() -> None:
+    assert passed(audit(Packed(), checks="packing"), "K6")
+    assert accused(audit(Packed(is_leaky=True), checks="packing")) == {"K6"}
+
+
+def test_a_packed_rule_is_told_to_the_model_in_its_own_words() -> None:
+    documents = [0] * 5 + [1] * 7 + [2] * 3
+    assert not audit(Packed(), spec=documents, quick=True).violations
+    assert "K1" in accused(audit(Packed(is_leaky=True), spec=documents, quick=True))
+
+
+def test_an_honest_translator_passes() -> None:
+    report = audit(Translator(), checks=("K1", "K2", "K7"))
+    assert not report.violations
+    assert passed(report, "K7")
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("causal encoder", "encoder is causal"),
+        ("source padding seen", "source padding"),
+        ("half of the source unseen", "changes no output"),
+    ],
+)
+def test_the_source_side_is_asked_about(fault: str, words: str) -> None:
+    found = audit(Translator(fault), checks="K7").violations
+    assert found
+    assert words in found[0].reason
+
+
+def test_an_encoder_decoder_may_be_two_functions() -> None:
+    for fault, expected in (("", set()), ("causal encoder", {"K7"})):
+        model = Translator(fault)
+        report = audit(
+            None, encode=model.encode, decode=model.forward, vocab=VOCAB, checks=("K1", "K7")
+        )
+        assert accused(report) == expected
+
+
+def shifted_loss(shift: int) -> Callable[[Tensor, Tensor], Tensor]:
+    model = Decoder()
+
+    def loss(ids: Tensor, labels: Tensor) -> Tensor:
+        logits = model(ids)[0]
+        return F.cross_entropy(logits[:, :-shift].flatten(0, 1), labels[:, shift:].flatten())
+
+    return loss
+
+
+def test_labels_shifted_twice_are_found() -> None:
+    fine = audit(Decoder(), loss=shifted_loss(1), checks="labels")
+    twice = audit(Decoder(), loss=shifted_loss(2), checks="labels")
+    assert passed(fine, "K9")
+    assert accused(twice) == {"K9"}
+
+
+def test_a_score_that_sees_its_target_does_not_sum_to_one() -> None:
+    model = Decoder()
+
+    def honest(ids: Tensor) -> Tensor:  # the token at t, from the outputs before t
+        return model(ids)[0].log_softmax(-1)[:, :-1].gather(-1, ids[:, 1:, None])[..., 0]
+
+    def peeking(ids: Tensor) -> Tensor:  # from the output at t, which has read the token
+        return model(ids)[0].log_softmax(-1).gather(-1, ids[..., None])[..., 0]
+
+    assert passed(audit(model, loss=honest, checks="K9"), "K9")
+    assert accused(audit(model, loss=peeking, checks="K9")) == {"K9"}
+
+
+def greedy(model: Decoder, ids: Tensor, n: int) -> Tensor:
+    cache, new = None, ids
+    for _ in range(n):
+        logits, cache = model(new, cache=cache)
+        new = logits[:, -1:].argmax(-1)
+        ids = torch.cat([ids, new], 1)
+    return ids
+
+
+def test_generated_ids_are_scored_again() -> None:
+    for fault, expected in (("", set()), ("cache aligned top left", {"K10"})):
+        model = Decoder(fault)
+        report = audit(model, generate=lambda ids, n, m=model: greedy(m, ids, n), checks="K10")
+        assert accused(report) == expected
+
+
+def test_sampling_is_not_judged_as_greedy() -> None:
+    model = Decoder()
+
+    def sample(ids: Tensor, n: int) -> Tensor:
+        for _ in range(n):
+            new = torch.multinomial(model(ids)[0][:, -1].softmax(-1), 1)
+            ids = torch.cat([ids, new], 1)
+        return ids
+
+    report = audit(model, generate=sample, checks="K10")
+    assert {finding.verdict for finding in report.findings} == {Verdict.SKIPPED}
+
+
+def test_a_constant_too_large_for_the_dtype_is_found() -> None:
+    class Overflowing(Decoder):
+        def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+            out = super().forward(ids)[0]
+            return out + 3e4 * torch.ones_like(out) * 3 - 9e4
+
+    assert passed(audit(Decoder().half(), checks="K11"), "K11")
+    assert accused(audit(Overflowing().half(), checks="K11")) == {"K11"}
