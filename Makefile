@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check fmt docs clean
+.PHONY: demo test check fmt docs peers clean
 
 demo: $(READY)
 	$(BIN)/lookleft demo
@@ -19,9 +19,17 @@ check: $(READY)
 	$(BIN)/mypy
 	$(MAKE) test
 
+docs: $(READY)
+	$(BIN)/python docs/snippets.py --update
+
 fmt: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# Judges that must be compiled, for the tests that skip without them. CI has them.
+peers: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	    llama-cpp-python
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

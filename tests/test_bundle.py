@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lookleft
-from lookleft.bundle import Bundle
-from lookleft.config import DecoderOnlyConfig
+from lookleft.bundle import Bundle, Layout
+from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, Relative
 from lookleft.data.batch import Batch, pad_rows
 from lookleft.errors import ConfigError, FileError, LookleftError
-from lookleft.models import build, presets
+from lookleft.models import AnyConfig, build, presets
 from lookleft.text.tokenizer import Tokenizer
 
 CONFIG = DecoderOnlyConfig(vocab_size=300, d_model=16, n_heads=2, n_layers=1, d_ff=16)
@@ -72,7 +72,7 @@ def test_saving_over_a_file_is_refused(tmp_path: Path) -> None:
     [
         ({"family": "decoder"}, "family='decoder' is not known"),
         ({"d_modle": 16}, "unknown option d_modle; did you mean d_model"),
-        ({"n_layers": 2000}, "n_layers: .*1024"),
+        ({"n_layers": 2000}, "n_layers=2000: .*1024"),
         ({"n_layers": 2}, r"has no tensor 'decoder\.layers\.1"),
         ({"d_ff": 32}, r"shape \(16, 16\)"),
         ({"n_heads": 3}, "no multiple"),
@@ -95,8 +95,20 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
         lookleft.load(tmp_path)
     make().save(tmp_path)
     (tmp_path / "model.safetensors").unlink()
-    with pytest.raises(FileError, match=r"model\.safetensors: cannot be read"):
+    with pytest.raises(FileError, match=r"has no model\.safetensors"):
         lookleft.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_file_of_a_model_is_no_model(name: str, tmp_path: Path) -> None:
+    make().save(tmp_path)
+    with pytest.raises(FileError, match="is one file of a model; give its folder"):
+        lookleft.load(tmp_path / name)
+
+
+def test_a_path_that_cannot_be_looked_at_is_named() -> None:
+    with pytest.raises(FileError, match="xxx: cannot be read: File name too long"):
+        lookleft.load("x" * 300)
 
 
 @given(data=st.binary(max_size=200))
@@ -117,20 +129,57 @@ json_values = st.recursive(
 )
 
 
-@pytest.mark.parametrize("preset", ["lookleft", "hf"])
+SMALL = {"vocab_size": 40, "d_model": 16, "d_ff": 16, "n_encoder_layers": 1, "n_decoder_layers": 1}
+T5_LIKE = {
+    **SMALL,
+    "positions": Relative(),
+    "norm": "rms",
+    "norm_eps": 1e-6,
+    "norm_order": "pre",
+    "final_norm": True,
+    "qkv_bias": False,
+    "out_bias": False,
+    "ff_bias": False,
+    "attention_scale": 1.0,
+    "logit_scale": 0.25,
+}
+WRITTEN: dict[str, tuple[AnyConfig, Layout]] = {
+    "lookleft": (presets.llama(40, 16, 1, 2, 1, 16), "lookleft"),
+    "llama": (presets.llama(40, 16, 1, 2, 1, 16), "hf"),
+    "gpt2": (presets.gpt(40, 16, 1, 2, 16), "hf"),
+    "bert": (presets.bert(40, 16, 1, 2, 16), "hf"),
+    "marian": (presets.tiny(40).model_copy(update={**SMALL, "embed_scale": 4.0}), "hf"),
+    "t5": (EncoderDecoderConfig.model_validate(T5_LIKE), "hf"),
+}
+
+
+@pytest.mark.parametrize("family", WRITTEN)
 @given(data=st.data())
 def test_a_config_with_a_random_value_is_refused_or_loads(
-    preset: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    family: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    folder = tmp_path_factory.getbasetemp() / f"value-{preset}"
+    folder = tmp_path_factory.getbasetemp() / f"value-{family}"
     if not folder.exists():
-        Bundle(build(presets.llama(40, 16, 1, 2, 1, 16)).eval()).save(folder, layout=preset)
+        config, layout = WRITTEN[family]
+        assert Bundle(build(config).eval()).save(folder, layout=layout) == family
         (folder / "kept.json").write_bytes((folder / "config.json").read_bytes())
     config = json.loads((folder / "kept.json").read_text())
     config[data.draw(st.sampled_from(sorted(config)))] = data.draw(json_values)
     (folder / "config.json").write_text(json.dumps(config))
     with contextlib.suppress(LookleftError):  # anything else is a crash
         lookleft.load(folder)
+
+
+@pytest.mark.parametrize(("family", "width"), [("t5", 0), ("marian", -1), ("t5", 10**400)])
+def test_a_width_of_which_no_scale_can_be_made_is_refused(
+    family: str, width: int, tmp_path: Path
+) -> None:
+    config, layout = WRITTEN[family]
+    Bundle(build(config)).save(tmp_path, layout=layout)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"d_model": width}))
+    with pytest.raises(ConfigError, match=r"config\.json: d_model=.* is no width from 1 to 65,536"):
+        lookleft.load(tmp_path)
 
 
 def test_a_network_that_fits_no_class_says_why(tmp_path: Path) -> None:

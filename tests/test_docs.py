@@ -17,7 +17,7 @@ import snippets  # noqa: E402
 @pytest.mark.parametrize("page", snippets.pages(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_page_prints_what_it_says(page: Path) -> None:
     assert snippets.rendered(page) == page.read_text(encoding="utf-8"), (
-        "run: .venv/bin/python docs/snippets.py --update, and read what changed"
+        "run: make docs, and read what changed"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from pathlib import Path
 
@@ -29,6 +30,14 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert set(again) == set(TENSORS)
     assert all(torch.equal(again[name], tensor) for name, tensor in TENSORS.items())
     assert [file.name for file in tmp_path.iterdir()] == ["x"]
+
+
+def test_what_was_read_stays_when_its_file_changes(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "x", TENSORS)
+    again = read_tensors(tmp_path / "x")
+    with (tmp_path / "x").open("r+b") as file:
+        file.write(bytes((tmp_path / "x").stat().st_size))
+    assert all(torch.equal(again[name], tensor) for name, tensor in TENSORS.items())
 
 
 @pytest.mark.parametrize(
@@ -59,6 +68,12 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 def test_a_file_that_lies_is_refused(data: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(data)
     with pytest.raises(FileError, match=message):
+        read_tensors(tmp_path / "x")
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x")
+    with pytest.raises(FileError, match="is not a regular file"):
         read_tensors(tmp_path / "x")
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Literal
 
 import torch
+from torch import nn
 
 from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
 from lookleft.errors import ConfigError, FileError, InputError
-from lookleft.files import write_json
+from lookleft.files import look_at, make_folder, write_json
 from lookleft.interop.hf import load_hf, save_hf
 from lookleft.interop.hf.folder import read_config
-from lookleft.interop.places import Place, assemble, empty
+from lookleft.interop.places import Place, assemble, shapes_of
 from lookleft.models import AnyModel
 from lookleft.tensors import FILE_NAME, read_folder, write_tensors
 from lookleft.text.tokenizer import Tokenizer
@@ -41,6 +42,10 @@ class Bundle:
             raise InputError("this model came without a tokenizer: give ids instead of text")
         return self.tokenizer.encode(text, template=True)
 
+    def audit_subject(self) -> nn.Module:
+        """What the audit should call instead of this bundle."""
+        return self.network.audit_subject()
+
     def save(self, folder: str | Path, layout: Layout = "auto") -> str:
         """Write config.json, model.safetensors and the tokenizer; get the model_type written.
 
@@ -48,7 +53,7 @@ class Bundle:
         network; "auto" takes the first if the network fits it.
         """
         folder = Path(folder)
-        if folder.exists() and not folder.is_dir():
+        if look_at(folder) not in ("nothing", "folder"):
             raise FileError(f"{folder}: is a file; a model is saved as a folder")
         model_type = self._save_network(folder, layout)
         if self.tokenizer is not None:
@@ -63,7 +68,7 @@ class Bundle:
             except ConfigError:
                 if layout == "hf":
                     raise
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         write_tensors(folder / FILE_NAME, self.network.state_dict())
         config = {"model_type": OWN_TYPE, **self.network.config.model_dump(mode="json")}
         write_json(folder / "config.json", config | self._special_ids())
@@ -83,9 +88,12 @@ class Bundle:
 def load(path: str | Path, *, dtype: torch.dtype = torch.float32) -> Bundle:
     """The model in a run folder, a model folder (ours or Hugging Face's) or a GGUF file."""
     path = Path(path)
-    if not path.exists():
+    found = look_at(path)
+    if found == "nothing":
         raise FileError(f"{path}: does not exist; give a model folder or a .gguf file")
-    if path.is_file():
+    if found == "file":
+        if path.suffix in (".json", ".safetensors"):
+            raise FileError(f"{path}: is one file of a model; give its folder, {path.parent}")
         from lookleft.interop.gguf import load_gguf
 
         network, tokenizer = load_gguf(path)
@@ -110,6 +118,6 @@ def _load_own(folder: Path, theirs: dict[str, object], dtype: torch.dtype) -> An
     if not isinstance(family, str) or family not in known:
         raise ConfigError(f"{where}: family={family!r} is not known: {', '.join(known)}")
     config = known[family].parse(values, where)
-    places = {name: Place(name) for name in empty(config).state_dict()}
+    places = {name: Place(name) for name in shapes_of(config)}
     file = str(folder / FILE_NAME)
     return assemble(config, places, read_folder(folder), file=file, dtype=dtype)

@@ -13,10 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError,
 from lookleft.errors import ConfigError
 
 # Caps before allocation: a file that asks for more is broken or hostile.
-Width = Annotated[int, Field(ge=1, le=65_536)]
-Layers = Annotated[int, Field(ge=1, le=1_024)]
-Vocabulary = Annotated[int, Field(ge=1, le=1_000_000)]
-Length = Annotated[int, Field(ge=1, le=16_777_216)]
+MAX_WIDTH, MAX_LAYERS, MAX_VOCABULARY, MAX_LENGTH = 65_536, 1_024, 1_000_000, 16_777_216
+
+Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
+Layers = Annotated[int, Field(ge=1, le=MAX_LAYERS)]
+Vocabulary = Annotated[int, Field(ge=1, le=MAX_VOCABULARY)]
+Length = Annotated[int, Field(ge=1, le=MAX_LENGTH)]
 Offset = Annotated[int, Field(ge=0, le=65_536)]
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 
@@ -43,7 +45,11 @@ def _in_words(fault: Any, record: type[Frozen]) -> str:
     *sections, last = [str(part) for part in fault["loc"]] or [""]
     key = ".".join([*sections, last])
     if fault["type"] != "extra_forbidden":
-        return f"{key}: {fault['msg']}" if key else str(fault["msg"])
+        said = str(fault["msg"]).removeprefix("Value error, ")
+        value = fault["input"]
+        is_short = isinstance(value, str | int | float | None) and fault["type"] != "missing"
+        named = f"{key}={value!r:.40}" if is_short else key
+        return f"{named}: {said}" if key else said
     fields = record.model_fields
     for section in sections:
         inner = fields[section].annotation if section in fields else None
@@ -160,7 +166,7 @@ class ModelConfig(Frozen):
     logit_bias: bool = False
     dropout: Rate = 0.0
     attention_dropout: Rate = 0.0
-    max_len: Length = 16_777_216  # longest text; learned positions bring their own limit
+    max_len: Length = MAX_LENGTH  # longest text; learned positions bring their own limit
 
     @model_validator(mode="after")
     def _numbers_fit(self) -> Self:
@@ -195,7 +201,7 @@ class DecoderOnlyConfig(ModelConfig):
 
     family: Literal["decoder-only"] = "decoder-only"
     n_layers: Layers = 4
-    window: PositiveInt | None = None  # sees only the last `window` positions
+    window: Length | None = None  # sees only the last `window` positions
     mask: Literal["causal", "none"] = "causal"  # "none" trains a model that peeks, on request
 
 

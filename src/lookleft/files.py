@@ -8,13 +8,34 @@ import secrets
 import stat
 from collections import Counter
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from lookleft.errors import FileError
 
 # What three bytes such as "[]," become in memory is twenty times as large. A vocabulary of a
 # million pieces with all its merges stays below this.
 _MAX_ITEMS = 8_000_000
+
+
+def look_at(path: Path) -> Literal["nothing", "file", "folder", "other"]:
+    """What lies at `path`; links are followed."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "nothing"
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror}") from error
+    if stat.S_ISREG(mode):
+        return "file"
+    return "folder" if stat.S_ISDIR(mode) else "other"
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder and those above it, unless it is there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be made: {error.strerror}") from error
 
 
 def read_bytes(path: Path, *, max_bytes: int) -> bytes:

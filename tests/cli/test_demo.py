@@ -25,6 +25,11 @@ def test_all_five_parts_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert "moved by 0.0 (exactly)" in shown
 
 
+def test_a_seed_beyond_torch_is_named() -> None:
+    with pytest.raises(InputError, match="--seed -1"):
+        demo(seed=-1)
+
+
 def test_one_word_has_no_future() -> None:
     with pytest.raises(InputError, match="at least two"):
         demo("alone")

@@ -47,10 +47,28 @@ def test_the_version_is_the_package_s() -> None:
     assert run("--version").stdout.strip() == lookleft.__version__
 
 
-def test_an_unknown_command_is_named() -> None:
-    done = run("msak")
-    assert done.returncode == 2
-    assert '"msak"' in done.stderr + done.stdout
+@pytest.mark.parametrize(
+    ("words", "code", "sentence"),
+    [
+        (("msak",), 2, 'Unknown command "msak". Did you mean "mask"?'),
+        (("zzz",), 2, 'Unknown command "zzz". Commands are demo,'),
+        (("mask", "a b", "--widnow", "2"), 2, "Unknown option: --widnow. Did you mean --window?"),
+        (("mask",), 2, 'Command "mask" parameter --sentence requires an argument.'),
+        (("mask", "a b", "--pad", "x"), 2, 'Invalid value for --pad: unable to convert "x"'),
+        # 2 would mean "inconclusive" there
+        (("audit", "x", "--nope"), 3, "Unknown option: --nope."),
+        (("audit", "x", "--quik"), 3, "Unknown option: --quik. Did you mean --quick?"),
+        (("audit", "x", "--seed", "q"), 3, "Invalid value for --seed"),
+    ],
+)
+def test_a_typing_mistake_is_one_line_on_stderr(
+    words: tuple[str, ...], code: int, sentence: str
+) -> None:
+    done = run(*words)
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"error: {sentence}")
+    assert done.stderr.count("\n") == 1
 
 
 def test_an_error_is_one_sentence_without_a_traceback() -> None:

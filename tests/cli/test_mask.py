@@ -29,6 +29,7 @@ def test_nobody_sees_padding(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_window_prefix_and_documents_reach_the_mask(capsys: pytest.CaptureFixture[str]) -> None:
     assert allowed(capsys, "a b c", window=1)[2] == [False, False, True]
+    assert allowed(capsys, "a b c", window=10**30)[2] == [True, True, True]
     assert allowed(capsys, "a b c", prefix=2)[0] == [True, True, False]
     assert allowed(capsys, "a b c", docs="2,1")[2] == [False, False, True]
 
@@ -57,6 +58,9 @@ def test_the_table_speaks(capsys: pytest.CaptureFixture[str]) -> None:
         ("a b", {"window": 0}, "window=0"),
         ("a b", {"prefix": 3}, "--prefix 3: the sentence has 2 words"),
         ("a b", {"docs": "1,x"}, "--docs '1,x'"),
+        ("a b", {"pad": 10**30}, "at most 2,048 are shown"),
+        ("a b", {"encoder": True, "window": 1}, "leave out --encoder"),
+        ("a b", {"encoder": True, "prefix": 1}, "leave out --encoder"),
         ("a b", {"docs": "3"}, "add up to the 2 words"),
     ],
 )

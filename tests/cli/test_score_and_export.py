@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import transformers
 from lookleft.bundle import Bundle
 from lookleft.cli.export import export
 from lookleft.cli.score import score
-from lookleft.config import DecoderOnlyConfig, Relative
+from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, Relative, Sinusoidal
 from lookleft.errors import LookleftError
 from lookleft.models import build, presets
 from lookleft.text.tokenizer import Tokenizer
@@ -83,7 +84,9 @@ def test_text_is_scored_through_the_tokenizer(
     [
         ("decoder", {}, "give either --ids or --text"),
         ("decoder", {"ids": ""}, "nothing to score"),
-        ("decoder", {"ids": "5 six"}, "whole numbers"),
+        ("decoder", {"ids": "5 six"}, "--ids 'six': give whole numbers"),
+        ("decoder", {"ids": "5_6"}, "--ids '5_6': give whole numbers"),
+        ("decoder", {"ids": "9" * 30}, "whole numbers"),
         ("decoder", {"ids": "5 40"}, r"id 40 is outside the vocabulary 0\.\.39"),
         ("decoder", {"ids": "40"}, "id 40 is outside"),
         ("decoder", {"ids": "5 -1"}, "id -1 is outside"),
@@ -101,6 +104,14 @@ def test_bad_input_is_named(
         score(str(saved(kind, tmp_path)), **options)
 
 
+def test_a_model_of_broken_numbers_has_no_score(tmp_path: Path) -> None:
+    network = build(CONFIGS["decoder"])
+    torch.nn.init.constant_(network.embedding.tokens.weight, float("nan"))
+    Bundle(network).save(tmp_path)
+    with pytest.raises(LookleftError, match="id 6 has log-probability nan"):
+        score(str(tmp_path), ids="5 6", json_=True)
+
+
 def test_an_export_is_checked_with_transformers(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -109,6 +120,34 @@ def test_an_export_is_checked_with_transformers(
     assert facts["checked_with"] == "transformers"
     assert facts["max_difference"] < 1e-5
     assert (tmp_path / "out" / "model.safetensors").exists()
+
+
+def test_a_network_without_its_head_is_compared_by_its_states(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = {"head_transform": False, "logit_bias": False}
+    Bundle(build(CONFIGS["encoder"].model_copy(update=bare)).eval()).save(tmp_path / "in")
+    assert json.loads((tmp_path / "in" / "config.json").read_text())["architectures"] == [
+        "BertModel"
+    ]
+    export(str(tmp_path / "in"), str(tmp_path / "out"))
+    shown = capsys.readouterr().out
+    difference = re.search("with transformers: largest difference of states (.*)", shown)
+    assert difference is not None
+    assert float(difference[1]) < 1e-5
+
+
+def test_an_export_is_compared_on_a_text_without_padding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # M2M100 counts positions by which ids are not padding, mask or no mask.
+    positions = Sinusoidal(layout="halves", spacing="tensor2tensor", offset=2)
+    config = EncoderDecoderConfig(
+        vocab_size=6, d_model=32, positions=positions, norm_order="pre", final_norm=True
+    )
+    assert Bundle(build(config).eval()).save(tmp_path / "in") == "m2m_100"
+    export(str(tmp_path / "in"), str(tmp_path / "out"), json_=True)
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["max_difference"] < 1e-5
 
 
 def test_an_export_in_our_own_layout_is_read_back_by_us(
@@ -124,6 +163,20 @@ def test_an_export_in_our_own_layout_is_read_back_by_us(
         "checked_with": "lookleft",
         "max_difference": 0.0,
     }
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("file", "is a file"),
+        ("file/below", "cannot be made"),
+        ("x" * 300, "File name too long"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_named(place: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(LookleftError, match=message):
+        export(str(saved("decoder", tmp_path / "in")), str(tmp_path / place))
 
 
 def test_an_export_never_overwrites_unasked(tmp_path: Path) -> None:

@@ -139,3 +139,10 @@ def test_shapes_and_kinds_that_do_not_fit_are_refused_with_what_came() -> None:
         pad_rows([])
     with pytest.raises(InputError, match="2 sources but 1 targets"):
         translation_batch([[3], [4]], [[5]], START)
+
+
+@pytest.mark.parametrize("wrong", [2**63, -(2**70), "five", None])
+def test_what_is_no_id_is_named(wrong: object) -> None:
+    with pytest.raises(InputError, match="is no token id") as caught:
+        pad_rows([[1, 2], [3, wrong]])  # type: ignore[list-item]
+    assert repr(wrong) in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -17,13 +18,14 @@ from invariants.families import (
     make,
     random_ids,
 )
-from torch import nn
+from torch import Tensor, nn
 
 from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig, Learned
 from lookleft.data.batch import Batch, as_rows, pack_documents
 from lookleft.errors import InputError
 from lookleft.models import DecoderOnly, EncoderDecoder, EncoderOnly, build
 from lookleft.models.base import last_logits
+from lookleft.nn.attention import KV
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -151,6 +153,42 @@ def test_segment_kinds_are_added_row_by_row_and_default_to_the_first() -> None:
     mixed = model.score(Batch(replace(rows, types=torch.tensor([[0, 0, 1, 1]]))))
     assert torch.equal(default, first)
     assert not torch.equal(default, mixed)
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "message"),
+    [
+        ("learned-post-types", [[0, 1, 2, 0]], "segments 0 to 2, but this model has 2 kinds"),
+        ("learned-post-types", [[0, -1, 0, 0]], "segments -1 to 0"),
+        ("learned-post-types", [[0, 1]], r"segment numbers \(1, 2\), ids \(1, 4\)"),
+        ("rotary-pre", [[0, 0, 0, 0]], "this model has 0 kinds"),
+    ],
+)
+def test_segment_kinds_that_a_model_lacks_are_refused(
+    name: str, types: list[list[int]], message: str
+) -> None:
+    model, rows = make(ENCODERS_ONLY[name]), as_rows(random_ids(1, 4))
+    with pytest.raises(InputError, match=message):
+        model.score(Batch(replace(rows, types=torch.tensor(types))))
+
+
+def test_a_source_is_looked_at_in_every_step_and_read_only_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, ids = make(TRANSLATORS["sinusoidal-post"]), random_ids(2, 5)
+    n_read = {name: 0 for name, _ in model.named_modules() if name.endswith("cross_attention")}
+    for name in n_read:
+        layer = model.get_submodule(name)
+
+        def counted(x: Tensor, name: str = name, read: Any = layer.keys_values) -> KV:
+            n_read[name] += 1
+            return read(x)
+
+        monkeypatch.setattr(layer, "keys_values", counted)
+    _, state = model.prefill(Batch(as_rows(ids[:, :1]), source=as_rows(ids)), room=4)
+    for t in range(1, 5):
+        model.step(ids[:, t], state)
+    assert set(n_read.values()) == {1}
 
 
 def test_a_state_with_a_prefix_may_shrink_and_grow() -> None:

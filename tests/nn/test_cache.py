@@ -179,6 +179,8 @@ def test_what_does_not_fit_is_refused_with_its_numbers() -> None:
     for lengths in (3, -1):
         with pytest.raises(InputError, match=rf"roll back to \[{lengths}\]: the rows hold \[2\]"):
             cache.roll_back(lengths)
+    with pytest.raises(InputError, match=r"\(2,\) lengths to roll back 1 rows"):
+        cache.roll_back(torch.tensor([1, 1]))
     for rows in ([1], [-1], [[0]]):
         with pytest.raises(InputError, match=r"rows 0\.\.0"):
             cache.reorder(torch.tensor(rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import struct
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -262,3 +263,19 @@ def test_too_many_pieces_are_refused_before_anything_is_built() -> None:
         Tokenizer.from_parts(
             model="gpt2", pre="gpt-2", pieces=Endless(), merges=[], specials=Specials()
         )
+
+
+@pytest.mark.parametrize(
+    ("pieces", "reason"),
+    [
+        # Each piece can be cut anywhere: half a million merges out of half a megabyte.
+        (["a" * length for length in range(1, 1_000)], r"made of each other in more than 18,000"),
+        ([f"{number:04}" + "a" * 1_000 for number in range(999)], "too long to be cut in two"),
+    ],
+)
+def test_a_vocabulary_made_to_take_long_is_refused_soon(pieces: list[str], reason: str) -> None:
+    parts = {"pieces": ["<unk>", *pieces], "scores": [0.0] * 1_000}
+    start = time.process_time()
+    with pytest.raises(FileError, match=reason):
+        Tokenizer.from_parts(model="llama", **parts, specials=Specials(unk=0), add_bos=False)
+    assert time.process_time() - start < 1.0

@@ -71,6 +71,8 @@ def judge(d32: float | None, d64: float | None) -> Rung:
         return Rung.NOTHING
     if d64 is None:  # the model cannot run in float64
         return Rung.LEAK if d32 is not None and d32 > ROUNDING_32 else Rung.UNDECIDED
+    if d32 and d32 > ROUNDING_32 and d64 < 1e-11 * d32:
+        return Rung.LEAK  # far less than rounding would leave in float64: a float32 path of its own
     if d32 and d64 < 1e-7 * d32 and d64 < 1e-10:
         return Rung.ROUNDING  # shrinks with the precision, as a leak would not
     if d64 > LEAK_64:

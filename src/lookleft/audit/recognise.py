@@ -166,16 +166,21 @@ def _kinds(subject: Subject, sample: _Sample, vocab: int | None) -> list[Kind]:
     if sample.x is not None:
         return [_kind_of_sample(subject, sample, vocab, tables)]
     if vocab is not None:
-        return [Kind(vocab, source_vocab=vocab)]
+        return [_plain_ids(vocab, vocab)]
     if not subject.modules:
         raise InputError(
             f"{subject.name} is a plain function: pass inputs= (an example tensor) or vocab="
         )
-    kinds = [Kind(size, source_vocab=size) for size in sorted(set(tables))]
+    kinds = [_plain_ids(size, size) for size in sorted(set(tables))]
     widths = [Kind(shape=(width,), source_shape=(width,)) for width in _widths(subject.modules)]
     if any(part in subject.plan.first for part in _MEANS_IDS):
         widths = []
     return [*kinds, *widths]
+
+
+def _plain_ids(size: int, source_size: int | None) -> Kind:
+    """Ids without known meanings; the first few are the likeliest to have one (padding, end)."""
+    return Kind(size, special=tuple(range(min(4, size))), source_vocab=source_size)
 
 
 def _kind_of_sample(
@@ -188,7 +193,7 @@ def _kind_of_sample(
     source_vocab = None if laid.is_floating_point() else _vocab_of(laid, vocab, tables)
     if not x.is_floating_point():
         size = _vocab_of(x, vocab, tables)
-        return Kind(size, source_vocab=source_vocab, source_shape=tuple(laid.shape[2:]))
+        return replace(_plain_ids(size, source_vocab), source_shape=tuple(laid.shape[2:]))
     spread = float(x.float().std()) if x.numel() > 1 else 1.0
     return Kind(
         None,

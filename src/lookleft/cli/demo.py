@@ -43,6 +43,8 @@ def demo(
     words = sentence.split()
     if len(words) < 2:
         raise InputError(f"{sentence!r} has {len(words)} words; a future needs at least two")
+    if not 0 <= seed < 2**63:
+        raise InputError(f"--seed {seed}: give a number from 0 to 2**63 - 1")
     vocab_size = 1 + len(set(words))  # one spare id: the word that replaces the future
     numbers = {word: i for i, word in enumerate(dict.fromkeys(words))}
     config = DecoderOnlyConfig(

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from lookleft.errors import FileError
 
 if TYPE_CHECKING:
+    from lookleft.data.batch import Batch, Rows
     from lookleft.models import AnyModel
 
 N_IDS = 16  # length of the text on which the written model is compared
@@ -45,13 +46,17 @@ def export(
         Print one JSON object: folder, model_type, checked_with, max_difference.
     """
     from lookleft.bundle import load
+    from lookleft.files import look_at
 
     target = Path(folder)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())) and not force:
+    found = look_at(target)
+    if found not in ("nothing", "folder"):
+        raise FileError(f"{target}: is a file; give a new folder")
+    if found == "folder" and not force and any(target.iterdir()):
         raise FileError(f"{target}: is not empty; give a new folder, or add --force")
     bundle = load(model)
     model_type = bundle.save(target, layout=to)
-    reader, difference = read_again(bundle.network, target)
+    reader, output, difference = read_again(bundle.network, target)
     if json_:
         facts = {
             "folder": str(target),
@@ -62,7 +67,7 @@ def export(
         print(json.dumps(facts))
         return
     print(f"written   {target}   model_type {model_type}")
-    print(f"checked   with {reader}: largest difference of logits {difference:.1e}")
+    print(f"checked   with {reader}: largest difference of {output} {difference:.1e}")
     if reader == "lookleft" and to == "hf":
         print(
             "note: transformers is not installed, so lookleft itself read it again; "
@@ -71,26 +76,48 @@ def export(
         )
 
 
-def read_again(network: AnyModel, folder: Path) -> tuple[str, float]:
-    """Who loaded the folder again, and the largest difference of its logits from the network's."""
+def read_again(network: AnyModel, folder: Path) -> tuple[str, str, float]:
+    """Who loaded the folder again, what was compared, and the largest difference of it."""
     import torch
 
     from lookleft.bundle import load
+    from lookleft.interop.hf.folder import read_config
+    from lookleft.interop.hf.original import is_readable, original_output
+    from lookleft.models import EncoderOnly
+
+    is_headless = isinstance(network, EncoderOnly) and not network.config.head_transform
+    pad_id = read_config(folder).get("pad_token_id")
+    batch = sample(network, -1 if pad_id is None else pad_id)
+
+    def output(model: AnyModel) -> torch.Tensor:
+        return model.states(batch) if is_headless else model.score(batch)
+
+    with torch.no_grad():
+        if is_readable(folder):
+            reader, written = "transformers", original_output(folder, batch)
+        else:
+            reader, written = "lookleft", output(load(folder).network)
+        difference = float((output(network) - written).abs().max())
+    return reader, "states" if is_headless else "logits", difference
+
+
+def sample(network: AnyModel, pad_id: int) -> Batch:
+    """Two rows of random ids for this network, none of them padding.
+
+    Some classes of transformers (M2M100) take an id for padding wherever it stands.
+    """
+    import torch
+
     from lookleft.data.batch import Batch, as_rows
-    from lookleft.interop.hf.original import is_readable, original_logits
     from lookleft.models import EncoderDecoder
 
     config, draw = network.config, torch.Generator().manual_seed(0)
-    length = min(N_IDS, config.context)
-    ids = torch.randint(0, config.vocab_size, (2, length), generator=draw)
-    batch = Batch(as_rows(ids))
-    if isinstance(network, EncoderDecoder):
-        n_source = network.config.source_vocab_size or config.vocab_size
-        source = torch.randint(0, n_source, (2, length), generator=draw)
-        batch = Batch(as_rows(ids), source=as_rows(source))
-    with torch.no_grad():
-        if is_readable(folder):
-            reader, logits = "transformers", original_logits(folder, batch)
-        else:
-            reader, logits = "lookleft", load(folder).network.score(batch)
-        return reader, float((network.score(batch) - logits).abs().max())
+
+    def rows(vocab_size: int) -> Rows:
+        ids = torch.randint(0, vocab_size, (2, min(N_IDS, config.context)), generator=draw)
+        return as_rows(torch.where(ids == pad_id, (ids + 1) % vocab_size, ids))
+
+    if not isinstance(network, EncoderDecoder):
+        return Batch(rows(config.vocab_size))
+    source = rows(network.config.source_vocab_size or config.vocab_size)
+    return Batch(rows(config.vocab_size), source=source)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 
-from cyclopts import App
+from cyclopts import App, CycloptsError, UnknownCommandError
 
 from lookleft import __version__
 from lookleft.errors import LookleftError
@@ -13,10 +14,13 @@ from lookleft.errors import LookleftError
 # One row per command. What they need is imported inside them, so `--help` costs nothing heavy.
 COMMANDS = {
     "demo": "See masked attention at work, in a minute.",
+    "train": "Text in, a trained model out.",
+    "translate": "Translate a sentence, or standard input line by line.",
     "mask": "Show who may look at whom, for your own words.",
     "score": "Log-probability of every token of a text.",
     "audit": "Does a model look at the future? Any PyTorch model, with evidence.",
     "export": "Write a model in another format, and check what was written.",
+    "bench": "Measure what something costs on this machine.",
 }
 
 HELP = """Transformers that only look left, and the proof that they do.
@@ -37,7 +41,11 @@ for name in COMMANDS:
 def main() -> None:
     """Run one command; errors a user can cause end in one sentence and an exit code."""
     try:
-        app()
+        app(exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        print(f"error: {_in_one_line(error)}", file=sys.stderr)
+        # 2 is what the audit says when it cannot tell; a typing mistake must not look like that.
+        sys.exit(3 if error.command_chain and error.command_chain[0] == "audit" else 2)
     except LookleftError as error:
         if os.environ.get("LOOKLEFT_DEBUG"):
             raise
@@ -50,6 +58,16 @@ def main() -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _in_one_line(error: CycloptsError) -> str:
+    """What is wrong with the words typed, and the command that was probably meant."""
+    if isinstance(error, UnknownCommandError) and error.unused_tokens:
+        word = error.unused_tokens[0]
+        near = difflib.get_close_matches(word, COMMANDS, n=1)
+        hint = f'Did you mean "{near[0]}"?' if near else f"Commands are {', '.join(COMMANDS)}."
+        return f'Unknown command "{word}". {hint}'
+    return " ".join(str(error).split())
 
 
 if __name__ == "__main__":

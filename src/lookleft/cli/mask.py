@@ -9,6 +9,8 @@ from cyclopts import Parameter
 
 from lookleft.errors import InputError
 
+MAX_PLACES = 2_048  # four million cells
+
 
 def mask(
     sentence: str,
@@ -59,11 +61,17 @@ def mask(
     words = sentence.split()
     if not words:
         raise InputError('the sentence is empty; try: lookleft mask "I am fine"')
+    width = len(words) + pad
     if pad < 0:
         raise InputError(f"--pad {pad}: padding cannot be negative")
+    if width > MAX_PLACES:
+        raise InputError(f"{width:,} places, words and padding: at most {MAX_PLACES:,} are shown")
+    if encoder and (window is not None or prefix is not None):
+        raise InputError("--window and --prefix change a causal mask; leave out --encoder")
     if prefix is not None and not 0 <= prefix <= len(words):
         raise InputError(f"--prefix {prefix}: the sentence has {len(words)} words")
-    width = len(words) + pad
+    if window is not None:
+        window = min(window, width)  # wider windows show the same
     is_token = torch.arange(width)[None] < len(words)  # (1, T)
     rows = as_rows(torch.zeros(1, width, dtype=torch.long), is_token)
     numbers = None if docs is None else torch.tensor([document_numbers(docs, len(words), width)])
@@ -86,10 +94,10 @@ def document_numbers(docs: str, n_words: int, width: int) -> list[int]:
     try:
         lengths = [int(part) for part in docs.split(",")]
     except ValueError:
-        raise InputError(f"--docs {docs!r}: give lengths with commas, as in 2,1") from None
+        raise InputError(f"--docs {docs!r:.80}: give lengths with commas, as in 2,1") from None
     if min(lengths) < 1 or sum(lengths) != n_words:
         raise InputError(
-            f"--docs {docs!r}: lengths must be 1 or more and add up to the {n_words} words"
+            f"--docs {docs!r:.80}: lengths must be 1 or more and add up to the {n_words} words"
         )
     numbers = [number for number, length in enumerate(lengths) for _ in range(length)]
     return numbers + [len(lengths) - 1] * (width - n_words)

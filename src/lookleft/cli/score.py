@@ -10,6 +10,8 @@ from cyclopts import Parameter
 
 from lookleft.errors import InputError
 
+MAX_DIGITS = 18  # of an id: what tensors can hold
+
 
 def score(
     model: str,
@@ -74,7 +76,8 @@ def _ids_from(
         raise InputError(f"give either {ids_option} or {text_option}")
     if text is not None:
         return encode(text)
-    try:
-        return [int(part) for part in (ids or "").replace(",", " ").split()]
-    except ValueError:
-        raise InputError(f'{ids_option} {ids!r}: give whole numbers, as in "5 6 7"') from None
+    parts = (ids or "").replace(",", " ").split()
+    for part in parts:
+        if not part.removeprefix("-").isdecimal() or len(part) > MAX_DIGITS:
+            raise InputError(f'{ids_option} {part!r:.40}: give whole numbers, as in "5 6 7"')
+    return [int(part) for part in parts]

@@ -91,7 +91,7 @@ def pad_rows(
     is_token = torch.zeros(len(rows), width, dtype=torch.bool)
     for i, row in enumerate(rows):
         place = slice(width - len(row), width) if side == "left" else slice(0, len(row))
-        ids[i, place] = torch.tensor(row, dtype=torch.long)
+        ids[i, place] = _as_ids(row)
         is_token[i, place] = True
     return as_rows(ids, is_token)
 
@@ -104,7 +104,7 @@ def shift_right(target: Ids, start_id: int) -> list[int]:
 def pad_targets(rows: Sequence[Ids], inputs: Rows) -> Tensor:
     """Targets laid out as their inputs are. -> (B, T)."""
     targets = torch.full(inputs.shape, NO_TARGET, dtype=torch.long)
-    targets[inputs.is_token] = torch.tensor([i for row in rows for i in row], dtype=torch.long)
+    targets[inputs.is_token] = _as_ids([i for row in rows for i in row])
     return targets
 
 
@@ -136,6 +136,15 @@ def pack_documents(rows: Sequence[Sequence[Ids]]) -> Batch:
         docs[i, : sum(lengths)] = torch.repeat_interleave(counts)
         pos[i, : sum(lengths)] = torch.tensor([p for n in lengths for p in range(n)])
     return Batch(inputs=replace(inputs, docs=docs, pos=pos), targets=targets)
+
+
+def _as_ids(row: Ids) -> Tensor:
+    """A list of ids as a tensor, or an error that names what is none. -> (T,)."""
+    try:
+        return torch.tensor(row, dtype=torch.long)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        wrong = [id for id in row if not isinstance(id, int) or not -(2**63) <= id < 2**63]
+        raise InputError(f"{wrong[:1]!r:.80} is no token id, a whole number below 2**63") from None
 
 
 def _describe(tensor: Tensor) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -42,4 +43,7 @@ def _log_probs(model: AnyModel, batch: Batch, targets: Sequence[int]) -> list[fl
         raise InputError(f"id {outside[0]} is outside the vocabulary 0..{n_ids - 1}")
     log_probs = logits.double().log_softmax(-1)
     picked: list[float] = log_probs[range(len(targets)), list(targets)].tolist()
+    for id, value in zip(targets, picked, strict=True):
+        if not math.isfinite(value):
+            raise InputError(f"id {id} has log-probability {value}: the weights are not sound")
     return picked

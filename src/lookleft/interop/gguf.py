@@ -15,12 +15,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
-from lookleft.config import DecoderOnlyConfig, RopeScaling, Rotary
+from lookleft.config import (
+    MAX_LAYERS,
+    MAX_LENGTH,
+    MAX_VOCABULARY,
+    MAX_WIDTH,
+    DecoderOnlyConfig,
+    RopeScaling,
+    Rotary,
+)
 from lookleft.errors import ConfigError, FileError, InputError, MissingExtraError
 from lookleft.interop.gguf_file import GGUFFile, StoredTensor, read_gguf
-from lookleft.interop.places import find_places
+from lookleft.interop.places import find_places, shapes_of, unfilled
 from lookleft.models import DecoderOnly
 from lookleft.nn.positions import RotaryPositions
 from lookleft.text.tokenizer import Tokenizer
@@ -29,14 +36,9 @@ from lookleft.text.vocab import Specials
 # Architecture -> whether its query and key rows lie in the order of neighbouring rotary pairs.
 ARCHITECTURES = {"llama": True, "qwen2": False, "qwen3": False}
 
-MAX_LAYERS, MAX_WIDTH, MAX_VOCABULARY, MAX_LENGTH = 1_024, 65_536, 1_000_000, 16_777_216
-
 _ROPE_FACTORS = "rope_freqs.weight"  # by how much each rotary frequency is slowed down
 _SPECIALS = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding", "mask": "mask"}
 
-
-# How torch fills weights at the start: `torch.nn.init` and the methods below it.
-_DRAWS = {"kaiming_uniform_", "normal_", "uniform_", "zero_", "fill_"}
 
 _LAYER = "decoder.layers.{i}"
 _NAMES = {  # our modules -> theirs
@@ -80,7 +82,8 @@ def load_gguf(path: str | Path) -> tuple[DecoderOnly, Tokenizer]:
             f"{file.path}: its tokenizer has {len(tokenizer):,} ids, its list of pieces "
             f"{config.vocab_size:,}"
         )
-    model = _empty(config)
+    with unfilled():
+        model = DecoderOnly(config)
     weights = {name: _numbers(file, parameter) for name, parameter in stored.items()}
     model.load_state_dict(weights, assign=True)
     return model.eval(), tokenizer
@@ -132,13 +135,7 @@ def config_of(file: GGUFFile) -> DecoderOnlyConfig:
 def parameters_of(file: GGUFFile, config: DecoderOnlyConfig) -> dict[str, StoredParameter]:
     """Every parameter, by our name; a tensor missing, misshapen or left over is refused."""
     kind = _architecture(file)
-    # Layers are alike: one is enough to know a thousand, which a broken file may ask for.
-    one_layer = _empty(config.model_copy(update={"n_layers": 1})).state_dict()
-    shapes = {
-        name.replace(".layers.0.", f".layers.{i}."): tuple(tensor.shape)
-        for i in range(config.n_layers)
-        for name, tensor in one_layer.items()
-    }
+    shapes = shapes_of(config)
     places = find_places(shapes, _NAMES, kind)
     heads = {"to_q": config.n_heads, "to_k": config.kv_heads} if ARCHITECTURES[kind] else {}
     found = {}
@@ -149,7 +146,7 @@ def parameters_of(file: GGUFFile, config: DecoderOnlyConfig) -> dict[str, Stored
         if tensor.shape != shapes[name]:
             raise FileError(
                 f"{file.path}: tensor {tensor.name!r} has shape {tensor.shape}, its metadata asks "
-                f"for {shapes[name]}"
+                f"for {tuple(shapes[name])}"
             )
         n_heads = heads.get(name.split(".")[-2])
         order = None if n_heads is None else neighbours_to_halves(n_heads, config.head_dim)
@@ -205,26 +202,6 @@ def dequantise(blocks: NDArray[np.uint8], tensor: StoredTensor) -> NDArray[np.fl
     with np.errstate(all="ignore"):  # what is not finite is found by the caller
         numbers: NDArray[np.float32] = gguf.quants.dequantize(blocks, kind)
     return numbers
-
-
-class _NothingDrawn(TorchFunctionMode):
-    """Leaves out the start values of weights that are about to be replaced.
-
-    On tensors without memory they would mean nothing, and drawing them loads torch's compiler.
-    """
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        if getattr(func, "__name__", "") in _DRAWS:
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **(kwargs or {}))
-
-
-def _empty(config: DecoderOnlyConfig) -> DecoderOnly:
-    """The network without memory for its weights."""
-    with torch.device("meta"), _NothingDrawn():
-        return DecoderOnly(config)
 
 
 def _numbers(file: GGUFFile, parameter: StoredParameter) -> Tensor:

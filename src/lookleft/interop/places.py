@@ -7,12 +7,16 @@ each of our parameters has a `Place` in the foreign file, reading goes there, wr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
+from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig
 from lookleft.errors import ConfigError, FileError
 from lookleft.models import AnyConfig, AnyModel, build
 from lookleft.tensors import as_float
@@ -96,10 +100,59 @@ def write_places(places: Mapping[str, Place], state: Mapping[str, Tensor]) -> di
     return tensors
 
 
+# How torch fills weights at the start: `torch.nn.init` and the methods below it.
+_DRAWS = {"kaiming_uniform_", "normal_", "uniform_", "zero_", "fill_"}
+
+
+class _NothingDrawn(TorchFunctionMode):
+    """Leaves out the start values of weights that are about to be replaced."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if getattr(func, "__name__", "") in _DRAWS:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def unfilled() -> Iterator[None]:
+    """Networks made inside have shapes but neither memory nor start values.
+
+    Drawing would mean nothing without memory, and costs seconds: it loads torch's compiler.
+    """
+    with torch.device("meta"), _NothingDrawn():
+        yield
+
+
 def empty(config: AnyConfig) -> AnyModel:
     """The network without memory for its weights, to be filled."""
-    with torch.device("meta"):
+    with unfilled():
         return build(config)
+
+
+def shapes_of(config: AnyConfig) -> dict[str, torch.Size]:
+    """The shape of every parameter, by name.
+
+    Layers are alike: one of each stack is built, for a broken file may ask for a thousand.
+    """
+    one_each: AnyConfig
+    if isinstance(config, EncoderDecoderConfig):
+        n_layers = {"encoder": config.n_encoder_layers, "decoder": config.n_decoder_layers}
+        one_each = config.model_copy(update={"n_encoder_layers": 1, "n_decoder_layers": 1})
+    else:
+        stack = "decoder" if isinstance(config, DecoderOnlyConfig) else "encoder"
+        n_layers = {stack: config.n_layers}
+        one_each = config.model_copy(update={"n_layers": 1})
+    shapes = {}
+    for name, tensor in empty(one_each).state_dict().items():
+        stack, is_in_layer, rest = name.partition(".layers.0.")
+        if not is_in_layer:
+            shapes[name] = tensor.shape
+            continue
+        for i in range(n_layers[stack]):
+            shapes[f"{stack}.layers.{i}.{rest}"] = tensor.shape
+    return shapes
 
 
 def assemble(
@@ -111,10 +164,26 @@ def assemble(
     dtype: torch.dtype,
 ) -> AnyModel:
     """The network of this config with weights from a file, ready to run."""
-    model = empty(config)
     weights = {
-        name: as_float(read_place(places[name], tensors, wanted.shape, file), dtype).contiguous()
-        for name, wanted in model.state_dict().items()
+        name: as_float(read_place(places[name], tensors, shape, file), dtype).contiguous()
+        for name, shape in shapes_of(config).items()
     }
+    _refuse_more_layers(places, tensors, file)
+    model = empty(config)
     model.load_state_dict(weights, assign=True)
     return model.requires_grad_(True).eval()
+
+
+def _refuse_more_layers(
+    places: Mapping[str, Place], tensors: Mapping[str, Tensor], file: str
+) -> None:
+    """A file with more layers than its config says would run, and compute something else."""
+
+    def without_number(name: str) -> str:
+        return re.sub(r"\.\d+(?=\.)", ".#", name)
+
+    used = {place.name for place in places.values()}
+    layers = {without_number(name) for name in used}
+    for name in sorted(tensors.keys() - used):
+        if without_number(name) in layers:
+            raise FileError(f"{file}: has tensor {name!r}, of a layer that its config lacks")

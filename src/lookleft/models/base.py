@@ -23,6 +23,7 @@ from lookleft.errors import InputError
 from lookleft.masks import Side
 from lookleft.nn.attention import KV
 from lookleft.nn.cache import KVCache
+from lookleft.nn.layers import Embedding, Head
 
 
 class Scorer(Protocol):
@@ -72,6 +73,13 @@ class Network(nn.Module):
     """Shared by the three families: a seeded start, the vocabulary check, the device."""
 
     config: ModelConfig
+    embedding: Embedding
+    head: Head
+
+    def logits(self, states: Tensor) -> Tensor:
+        """What the head makes of the last layer's states. (B, T, D) -> (B, T, V)."""
+        out: Tensor = self.head(states, self.embedding)
+        return out
 
     @property
     def device(self) -> torch.device:
@@ -98,6 +106,12 @@ class Network(nn.Module):
             elif name.endswith("head.bias"):
                 nn.init.zeros_(parameter)
         return self
+
+    def audit_subject(self) -> nn.Module:
+        """What the audit should call instead: this network behind a forward that takes tensors."""
+        from lookleft.models.forward import as_module  # late: it imports the three families
+
+        return as_module(self)  # type: ignore[arg-type]  # one of the three, all there are
 
     def check(self, rows: Rows, vocab_size: int) -> None:
         """Refuse ids outside the vocabulary and texts beyond the context, naming both."""

@@ -32,11 +32,6 @@ class DecoderOnly(Network):
         """Logits of every next token, in one parallel pass. -> (B, T, V)."""
         return self.logits(self.states(batch))
 
-    def logits(self, states: Tensor) -> Tensor:
-        """(B, T, D) -> (B, T, V)."""
-        out: Tensor = self.head(states, self.embedding)
-        return out
-
     def states(self, batch: Batch) -> Tensor:
         """What the head reads at every position. -> (B, T, D)."""
         rows = batch.inputs

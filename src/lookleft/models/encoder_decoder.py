@@ -49,11 +49,6 @@ class EncoderDecoder(Network):
         """Logits of every target token, in one parallel pass. -> (B, T, V)."""
         return self.logits(self.states(batch))
 
-    def logits(self, states: Tensor) -> Tensor:
-        """(B, T, D) -> (B, T, V)."""
-        out: Tensor = self.head(states, self.embedding)
-        return out
-
     def states(self, batch: Batch) -> Tensor:
         """What the head reads at every target position. -> (B, T, D)."""
         rows, source = batch.inputs, _source_of(batch)

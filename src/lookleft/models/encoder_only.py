@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from lookleft.config import EncoderOnlyConfig
-from lookleft.data.batch import Batch
+from lookleft.data.batch import Batch, Rows
+from lookleft.errors import InputError
 from lookleft.masks import visible
 from lookleft.models.base import Network
 from lookleft.nn.block import Stack
@@ -30,17 +31,27 @@ class EncoderOnly(Network):
 
     def score(self, batch: Batch) -> Tensor:
         """Logits of the token at every position itself. -> (B, T, V)."""
-        out: Tensor = self.head(self.head_transform(self.states(batch)), self.embedding)
-        return out
+        return self.logits(self.head_transform(self.states(batch)))
 
     def states(self, batch: Batch) -> Tensor:
         """The encoded text. -> (B, T, D)."""
         rows = batch.inputs
         self.check(rows, self.config.vocab_size)
+        _check_types(rows, self.config.n_types)
         mask = visible(rows.side, rows.side, is_causal=False)
         view = self.encoder.view(mask, rows.pos, rows.pos)
         out: Tensor = self.encoder(self.embedding(rows.ids, rows.types), rows.pos, view)
         return out
+
+
+def _check_types(rows: Rows, n_types: int) -> None:
+    if rows.types is None or not rows.types.numel():
+        return
+    if rows.types.shape != rows.shape:
+        raise InputError(f"segment numbers {tuple(rows.types.shape)}, ids {tuple(rows.shape)}")
+    lowest, highest = (int(number) for number in rows.types.aminmax())
+    if lowest < 0 or highest >= n_types:
+        raise InputError(f"segments {lowest} to {highest}, but this model has {n_types} kinds")
 
 
 class HeadTransform(nn.Module):

@@ -133,7 +133,10 @@ class KVCache:
 
     def roll_back(self, lengths: Tensor | int) -> None:
         """Forget the newest tokens, so that each row holds `lengths` again. int or (B,)."""
-        wanted = torch.as_tensor(lengths, device=self.lengths.device).expand(self.batch)
+        wanted = torch.as_tensor(lengths, device=self.lengths.device)
+        if wanted.shape not in ((), (self.batch,)):
+            raise InputError(f"{tuple(wanted.shape)} lengths to roll back {self.batch} rows")
+        wanted = wanted.expand(self.batch)
         if bool((wanted > self.lengths).any()) or bool((wanted < 0).any()):
             raise InputError(
                 f"cannot roll back to {wanted.tolist()}: the rows hold {self.lengths.tolist()}"

@@ -18,6 +18,11 @@ from lookleft.text.vocab import Specials
 
 _SPACE = "\u2581"  # what SentencePiece writes for a space
 
+# Real vocabularies have about two merges a piece, and pieces of some eight characters. A small
+# file of "a", "aa", "aaa" and so on would have half a million merges, which take ten seconds.
+_FREE_MERGES, _MERGES_PER_PIECE = 10_000, 8
+_MAX_WORK = 500_000_000
+
 
 class PieceType(IntEnum):
     """What a piece is, as `tokenizer.ggml.token_type` numbers it."""
@@ -52,7 +57,7 @@ def backend_from_sentencepiece(
     backend = tokenizers.Tokenizer(
         models.BPE(
             vocab=ids,
-            merges=_merges_by_score(pieces, scores, kinds),
+            merges=_merges_by_score(pieces, scores, kinds, where),
             byte_fallback=True,
             fuse_unk=True,
             unk_token=unk,
@@ -127,17 +132,29 @@ def _checked_types(
 
 
 def _merges_by_score(
-    pieces: Sequence[str], scores: Sequence[float], kinds: Sequence[PieceType]
+    pieces: Sequence[str], scores: Sequence[float], kinds: Sequence[PieceType], where: str
 ) -> list[tuple[str, str]]:
     """Every way to make a piece of two others, the piece with the best score first."""
     whole = {PieceType.NORMAL, PieceType.USER_DEFINED, PieceType.UNUSED}
     ids = {piece: id for id, piece in enumerate(pieces) if kinds[id] in whole}
+    work = sum(len(piece) ** 2 for piece in ids)  # characters looked at below
+    if work > _MAX_WORK:
+        raise FileError(
+            f"{where}: its pieces are too long to be cut in two everywhere: the squares of their "
+            f"lengths add up to {work:,}, the limit is {_MAX_WORK:,}"
+        )
+    most = _FREE_MERGES + _MERGES_PER_PIECE * len(pieces)
     found = []
     for piece, id in ids.items():
         for cut in range(1, len(piece)):
             left, right = piece[:cut], piece[cut:]
             if left in ids and right in ids:
                 found.append((-scores[id], ids[left], ids[right]))
+        if len(found) > most:
+            raise FileError(
+                f"{where}: its {len(pieces):,} pieces can be made of each other in more than "
+                f"{most:,} ways, the limit"
+            )
     return [(pieces[left], pieces[right]) for _, left, right in sorted(found)]
 
 

@@ -14,7 +14,7 @@ import tokenizers
 from tokenizers import pre_tokenizers, processors
 
 from lookleft.errors import FileError, InputError
-from lookleft.files import parse_json, read_bytes, write_atomically, write_json
+from lookleft.files import make_folder, parse_json, read_bytes, write_atomically, write_json
 from lookleft.text.dropout import BpeDropout
 from lookleft.text.limits import MAX_DEPTH, MAX_FILE_BYTES, check_tokenizer_json, library_errors
 from lookleft.text.parts import backend_from_merges, backend_from_sentencepiece
@@ -132,10 +132,7 @@ class Tokenizer:
     def save(self, folder: str | Path) -> None:
         """Write `tokenizer.json` and `tokenizer_config.json`, as `transformers` reads them."""
         folder = Path(folder)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FileError(f"{folder}: cannot be made: {error.strerror}") from error
+        make_folder(folder)
         names = {f"{role}_token": self.piece(id) for role, id in self.specials.as_dict().items()}
         write_atomically(folder / "tokenizer.json", self._content.encode("utf-8"))
         write_json(

@@ -155,7 +155,7 @@ def weigh(session: Session, hit: Hit) -> Weighed:
     if hit.setting.dtype in (torch.float16, torch.bfloat16):
         if native > 0.02:
             return Weighed(Verdict.DISPROVED, f"relative change {native:.1e} in this dtype")
-        return Weighed(Verdict.INCONCLUSIVE, f"change of {native:.1e} is within 16-bit rounding")
+        return Weighed(Verdict.SKIPPED, f"a change of {native:.1e} is within 16-bit rounding")
     rung, d32, d64 = session.ladder(hit.setting, hit.a, hit.b, hit.keep)
     words = in_words(rung, d32, d64)
     if rung in (Rung.LEAK, Rung.TINY_LEAK):

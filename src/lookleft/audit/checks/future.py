@@ -183,8 +183,8 @@ def _confirm(
                 weighed = weigh(session, hit)
                 if weighed.verdict is Verdict.VERIFIED:
                     return _with_power(session, setting, sets, before, after, weighed.words)
-                if weighed.verdict is Verdict.INCONCLUSIVE:
-                    return finding("K1", setting, Verdict.INCONCLUSIVE, weighed.words)
+                if weighed.verdict is not Verdict.DISPROVED:
+                    return finding("K1", setting, weighed.verdict, weighed.words)
                 if session.is_explained("K1"):
                     return explain_briefly(session, "K1", hit, weighed.words, setting.words)
                 again = partial(single_hit, session, setting, rows=size, seed=20)

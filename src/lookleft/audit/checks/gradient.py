@@ -226,15 +226,18 @@ def _leak(
 def value_hit(session: Session, setting: Setting, target: int, source: int) -> Hit | None:
     """A pair of inputs that differ at `source` only and move output `target`."""
     length = setting.length or session.length
-    for magnitude in (1.0, 10.0, 1e3):
+    keep_one = torch.arange(session.rule.outputs(length)) == target
+    for rows, magnitude in ((1, 1.0), (1, 10.0), (1, 1e3), (3, 1.0)):
         for attempt in range(2):
             draw = session.draw(60 + attempt)
-            x = draw.x(1, length)
-            changed = torch.arange(length)[None] == source
+            x = draw.x(rows, length)
+            changed = torch.zeros(rows, length, dtype=torch.bool)
+            changed[0, source] = True
             call, _ = session.dress(setting, x)
             other: Call = replace(call, x=draw.other(x, changed, magnitude))
-            keep = torch.arange(session.rule.outputs(length))[None] == target
-            twin = replace(setting, dtype=torch.float64, rows=1)
+            keep = torch.zeros(rows, keep_one.numel(), dtype=torch.bool)
+            keep[0] = keep_one
+            twin = replace(setting, dtype=torch.float64, rows=rows, grad=True)
             diff = compare(session.out(twin, call), session.out(twin, other), keep)
             if diff.worst > 0 and diff.is_finite and diff.relative > LEAK_64 * 1e-6:
                 return Hit(twin, call, other, keep, diff, source)

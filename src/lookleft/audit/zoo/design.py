@@ -40,6 +40,11 @@ BY_DESIGN: tuple[ByDesign, ...] = (
         "blocks of keys start at absolute slots; the source says left padding is unsupported",
     ),
     ByDesign(
+        ("BigBirdPegasusForConditionalGeneration",),
+        ("K7",),
+        "sparse blocks are laid over the padded length of the source, so padding moves them",
+    ),
+    ByDesign(
         ("RwkvForCausalLM",),
         ("K4",),
         "takes an attention mask for form's sake and warns that it is unused",
@@ -106,6 +111,24 @@ FAULTS: tuple[Fault, ...] = (
         ("BltForCausalLM",),
         ("K4",),
         "blt-reads-padding-through-its-hashes",
+    ),
+    Fault(
+        (
+            "BartForCausalLM",
+            "BigBirdPegasusForCausalLM",
+            "BlenderbotForCausalLM",
+            "BlenderbotSmallForCausalLM",
+            "CpmAntForCausalLM",
+            "MBartForCausalLM",
+            "MarianForCausalLM",
+            "MvpForCausalLM",
+            "PLBartForCausalLM",
+            "PegasusForCausalLM",
+            "TrOCRForCausalLM",
+            "WhisperForCausalLM",
+        ),
+        ("K9",),
+        "some-decoders-do-not-shift-their-labels",
     ),
 )
 

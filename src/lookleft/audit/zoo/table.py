@@ -35,17 +35,17 @@ _MEANINGS = {
 def to_json(
     rows: Sequence[Row], *, library: str = "transformers", backends: Sequence[str] = BACKENDS
 ) -> str:
-    """The rows with all their findings, as one JSON document."""
-    document = {
+    """The rows with all their findings, as one JSON document with one line per class."""
+    head = {
         "schema": SCHEMA,
         "library": library,
         "versions": {name: _version(name) for name in (library, "torch", "lookleft")},
         "backends": list(backends),
         "seconds": round(sum(row.seconds for row in rows), 1),
         "summary": dict(Counter(row.verdict for row in rows)),
-        "rows": [_row_record(row) for row in rows],
     }
-    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    lines = ",\n  ".join(json.dumps(_row_record(row), ensure_ascii=False) for row in rows)
+    return json.dumps(head, indent=1).removesuffix("\n}") + f',\n "rows": [\n  {lines}\n ]\n}}\n'
 
 
 def from_json(text: str) -> list[Row]:
@@ -137,8 +137,9 @@ def _row_record(row: Row) -> dict[str, Any]:
 
 
 def _entry_record(name: str, entry: Entry) -> dict[str, Any]:
+    """What is known about one finding; what is not known is left out."""
     finding = entry.finding
-    return {
+    record = {
         "check": finding.check,
         "title": finding.title,
         "configuration": finding.configuration,
@@ -153,6 +154,7 @@ def _entry_record(name: str, entry: Entry) -> dict[str, Any]:
         "place": _place(finding),
         "cause": finding.cause,
     }
+    return {key: value for key, value in record.items() if value is not None}
 
 
 def _place(finding: Finding) -> str | None:
@@ -175,17 +177,19 @@ def _row_from(record: Mapping[str, Any]) -> Row:
 
 
 def _finding_from(record: Mapping[str, Any]) -> Finding:
-    module, place, pair = record["module"], record["place"], record["pair"]
+    pair, module = record.get("pair"), record.get("module")
     return Finding(
         record["check"],
         record["title"],
         record["configuration"],
         Verdict.DISPROVED if record["verdict"] == BY_DESIGN else Verdict(record["verdict"]),
         record["reason"],
-        worst=record["worst"],
+        worst=record.get("worst"),
         pair=(pair[0], pair[1]) if pair else None,
-        cause=record["cause"],
-        culprit=Culprit(module, record["kind"], place=place) if module is not None else None,
+        cause=record.get("cause"),
+        culprit=None
+        if module is None
+        else Culprit(module, record["kind"], place=record.get("place")),
     )
 
 

@@ -21,6 +21,7 @@ from lookleft.interop.hf.family import (
     Json,
     first_of,
     read_activation,
+    read_width,
     require,
     special_ids,
     write_activation,
@@ -33,7 +34,7 @@ BART_OFFSET = 2  # two rows before the first learned position
 
 
 def read(theirs: Json, tensors: frozenset[str]) -> Json:
-    kind, width = theirs["model_type"], theirs["d_model"]
+    kind, width = theirs["model_type"], read_width(theirs, "d_model")
     require(theirs, {"decoder_attention_heads": theirs["encoder_attention_heads"]})
     require(theirs, {"decoder_ffn_dim": theirs["encoder_ffn_dim"]})
     is_pre = kind in ("mbart", "m2m_100")
@@ -147,6 +148,7 @@ make_family = partial(
     write=write,
     names=names,
     prefix="model.",
+    zero_if_missing=("final_logits_bias",),
     aliases={
         "model.shared.weight": (
             "model.decoder.embed_tokens.weight",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lookleft.config import EncoderOnlyConfig
+from lookleft.errors import ConfigError
 from lookleft.interop.hf.family import (
     Family,
     Json,
@@ -39,6 +40,8 @@ def read(theirs: Json, tensors: frozenset[str]) -> Json:
 
 
 def write(ours: EncoderOnlyConfig, specials: Specials) -> Json:
+    if not ours.n_types:
+        raise ConfigError("it has no segments, and BERT adds one to every token")
     return {
         "vocab_size": ours.vocab_size,
         "hidden_size": ours.d_model,
@@ -78,4 +81,13 @@ def names(ours: EncoderOnlyConfig) -> Names:
     }
 
 
-BERT = Family("bert", "BertForMaskedLM", EncoderOnlyConfig, read, write, names, prefix="bert.")
+BERT = Family(
+    "bert",
+    "BertForMaskedLM",
+    EncoderOnlyConfig,
+    read,
+    write,
+    names,
+    headless="BertModel",
+    prefix="bert.",
+)

@@ -6,7 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
+from lookleft.config import (
+    MAX_WIDTH,
+    DecoderOnlyConfig,
+    EncoderDecoderConfig,
+    EncoderOnlyConfig,
+)
 from lookleft.errors import ConfigError
 from lookleft.interop.places import Names
 from lookleft.text.vocab import Specials
@@ -24,7 +29,9 @@ class Family:
     read: Callable[[Json, frozenset[str]], Json]  # config.json, tensor names -> our config's values
     write: Callable[[Any, Specials], Json]  # our config -> config.json
     names: Callable[[Any], Names]  # our modules -> their modules
+    headless: str = ""  # the class for networks without their head, where there is one
     prefix: str = ""  # what files of the headless model leave out: "bert."
+    zero_if_missing: tuple[str, ...] = ()  # (1, V), not in files of the headless model
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # equal tensors, tied
 
 
@@ -40,9 +47,9 @@ ACTIVATIONS = {
 }
 
 
-def read_activation(theirs: str) -> str:
+def read_activation(theirs: Any) -> str:
     """Our name of an activation."""
-    if theirs not in ACTIVATIONS:
+    if not isinstance(theirs, str) or theirs not in ACTIVATIONS:
         raise ConfigError(f"activation {theirs!r} is not known; known: {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[theirs]
 
@@ -50,6 +57,14 @@ def read_activation(theirs: str) -> str:
 def write_activation(ours: str) -> str:
     """Their name of an activation."""
     return next(theirs for theirs, mine in ACTIVATIONS.items() if mine == ours)
+
+
+def read_width(config: Json, key: str) -> int:
+    """A width out of which a scale is computed, so that it must be one before all else."""
+    width = config[key]
+    if type(width) is not int or not 1 <= width <= MAX_WIDTH:
+        raise ConfigError(f"{key}={width!r:.40} is no width from 1 to {MAX_WIDTH:,}")
+    return width
 
 
 def require(config: Json, wanted: Mapping[str, Any]) -> None:

@@ -7,16 +7,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from lookleft.config import Sinusoidal
+from lookleft.config import EncoderOnlyConfig, Sinusoidal
 from lookleft.errors import ConfigError, FileError
-from lookleft.files import read_json, write_json
+from lookleft.files import make_folder, read_json, write_json
 from lookleft.interop.hf.bart import BART, M2M100, MARIAN, MBART, sinusoidal_tables
 from lookleft.interop.hf.bert import BERT
 from lookleft.interop.hf.family import Family, Json
 from lookleft.interop.hf.gpt2 import GPT2
 from lookleft.interop.hf.llama import LLAMA, MISTRAL, QWEN2, QWEN3
 from lookleft.interop.hf.t5 import T5
-from lookleft.interop.places import Place, assemble, empty, find_places, write_places
+from lookleft.interop.places import Place, assemble, find_places, shapes_of, write_places
 from lookleft.models import AnyConfig, AnyModel
 from lookleft.tensors import FILE_NAME, read_folder, write_tensors
 from lookleft.text.vocab import Specials
@@ -29,6 +29,8 @@ MAX_CONFIG_DEPTH = 32
 # What does not change the function that a trained network computes.
 _TRAINING_ONLY = {"dropout", "attention_dropout"}
 
+_OLD_NORM_NAMES = {".LayerNorm.gamma": ".LayerNorm.weight", ".LayerNorm.beta": ".LayerNorm.bias"}
+
 
 def load_hf(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> AnyModel:
     """The network in a folder with config.json and model.safetensors, ready to run."""
@@ -38,6 +40,8 @@ def load_hf(folder: str | Path, *, dtype: torch.dtype = torch.float32) -> AnyMod
     tensors = _with_aliases(family, read_folder(folder))
     config = _read(family, theirs, frozenset(tensors), f"{folder / 'config.json'}")
     places = _places(family, config)
+    for name in family.zero_if_missing:
+        tensors.setdefault(name, torch.zeros(1, config.vocab_size))
     return assemble(config, places, tensors, file=str(folder / FILE_NAME), dtype=dtype)
 
 
@@ -55,10 +59,15 @@ def save_hf(model: AnyModel, folder: str | Path, specials: Specials | None = Non
         length = theirs["max_position_embeddings"]
         tensors |= sinusoidal_tables(config.positions, config.d_model, length)
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     write_tensors(folder / FILE_NAME, tensors)
     dtype = str(state["embedding.tokens.weight"].dtype).removeprefix("torch.")
-    head = {"architectures": [family.architecture], "model_type": family.model_type, "dtype": dtype}
+    is_headless = isinstance(config, EncoderOnlyConfig) and not config.head_transform
+    head = {
+        "architectures": [family.headless if is_headless else family.architecture],
+        "model_type": family.model_type,
+        "dtype": dtype,
+    }
     write_json(folder / "config.json", head | theirs)
     return family
 
@@ -104,13 +113,14 @@ def _family_named(model_type: object, folder: Path) -> Family:
 
 def _read(family: Family, theirs: Json, tensors: frozenset[str], where: str) -> AnyConfig:
     try:
-        return family.config.parse(family.read(theirs, tensors), where)
+        values = family.read(theirs, tensors)
     except KeyError as error:
         raise ConfigError(f"{where}: has no {error.args[0]!r}") from None
-    except (TypeError, AttributeError, OverflowError) as error:
-        raise ConfigError(f"{where}: a value is of the wrong kind: {error}") from None
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}") from None
+    except (TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        raise ConfigError(f"{where}: a value is of the wrong kind: {error}") from None
+    return family.config.parse(values, where)
 
 
 def _read_back(family: Family, config: AnyConfig, specials: Specials) -> AnyConfig:
@@ -121,7 +131,7 @@ def _read_back(family: Family, config: AnyConfig, specials: Specials) -> AnyConf
 
 
 def _places(family: Family, config: AnyConfig) -> dict[str, Place]:
-    return find_places(empty(config).state_dict(), family.names(config), family.model_type)
+    return find_places(shapes_of(config), family.names(config), family.model_type)
 
 
 def _differences(ours: AnyConfig, back: AnyConfig) -> list[str]:
@@ -140,7 +150,12 @@ def _differences(ours: AnyConfig, back: AnyConfig) -> list[str]:
 
 
 def _with_aliases(family: Family, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors under their full names: headless files lack a prefix, tied ones are stored once."""
+    """Tensors under their full names: headless files lack a prefix, tied ones are stored once.
+
+    Norms that were first trained with TensorFlow call their weight gamma and their bias beta.
+    """
+    for old, new in _OLD_NORM_NAMES.items():
+        tensors = {name.replace(old, new): tensor for name, tensor in tensors.items()}
     prefix = family.prefix
     if prefix and not any(name.startswith(prefix) for name in tensors):
         tensors = {prefix + name: tensor for name, tensor in tensors.items()}

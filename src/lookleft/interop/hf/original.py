@@ -21,16 +21,21 @@ def is_readable(folder: Path) -> bool:
 
 
 @torch.no_grad()
-def original_logits(folder: Path, batch: Batch) -> Tensor:
-    """The logits that transformers computes for an unpadded batch. -> (B, T, V)."""
+def original_output(folder: Path, batch: Batch) -> Tensor:
+    """What transformers computes for an unpadded batch.
+
+    -> logits (B, T, V), or of a network without a head its states (B, T, D).
+    """
     import transformers
 
-    model_type = read_config(folder)["model_type"]
-    family = next(family for family in FAMILIES if family.model_type == model_type)
-    cls: Any = getattr(transformers, family.architecture)
+    config = read_config(folder)
+    family = next(family for family in FAMILIES if family.model_type == config["model_type"])
+    is_headless = bool(family.headless) and config.get("architectures") == [family.headless]
+    cls: Any = getattr(transformers, family.headless if is_headless else family.architecture)
     model = cls.from_pretrained(folder, local_files_only=True).eval()
     inputs = {"input_ids": batch.inputs.ids}
     if batch.source is not None:
         inputs = {"input_ids": batch.source.ids, "decoder_input_ids": batch.inputs.ids}
-    logits: Tensor = model(**inputs).logits
-    return logits
+    output = model(**inputs)
+    found: Tensor = output.last_hidden_state if is_headless else output.logits
+    return found

@@ -11,6 +11,7 @@ from lookleft.interop.hf.family import (
     Json,
     first_of,
     read_activation,
+    read_width,
     special_ids,
     write_activation,
 )
@@ -19,6 +20,7 @@ from lookleft.text.vocab import Specials
 
 
 def read(theirs: Json, tensors: frozenset[str]) -> Json:
+    width = read_width(theirs, "d_model")
     gate, _, bend = theirs.get("feed_forward_proj", "relu").rpartition("-")
     # "gated-gelu" has always meant the tanh form here.
     activation = "gelu_tanh" if (gate, bend) == ("gated", "gelu") else read_activation(bend)
@@ -27,7 +29,7 @@ def read(theirs: Json, tensors: frozenset[str]) -> Json:
     is_scaled = theirs.get("scale_decoder_outputs", theirs.get("tie_word_embeddings", True))
     return {
         "vocab_size": theirs["vocab_size"],
-        "d_model": theirs["d_model"],
+        "d_model": width,
         "n_encoder_layers": theirs["num_layers"],
         "n_decoder_layers": theirs.get("num_decoder_layers") or theirs["num_layers"],
         "n_heads": theirs["num_heads"],
@@ -48,7 +50,7 @@ def read(theirs: Json, tensors: frozenset[str]) -> Json:
         "out_bias": False,
         "ff_bias": False,
         "attention_scale": 1.0,
-        "logit_scale": theirs["d_model"] ** -0.5 if is_scaled else 1.0,
+        "logit_scale": width**-0.5 if is_scaled else 1.0,
         "tie_embeddings": "lm_head.weight" not in tensors,
         "dropout": theirs.get("dropout_rate", 0.1),
         "attention_dropout": theirs.get("dropout_rate", 0.1),
