@@ -8,6 +8,7 @@ import re
 import pytest
 import reference
 import torch
+from biases import as_bias
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -17,6 +18,7 @@ from lookleft.masks import Mask, causal, everything, real_keys
 from lookleft.nn.attention import (
     KV,
     Attention,
+    Bias,
     attend,
     attend_fast,
     capture,
@@ -58,11 +60,12 @@ def test_attention_equals_the_plain_loops(
     bias = draw(*shape, seed=9) if has_bias else None
     expected, expected_weights = reference.attend(q, *kv, mask.allowed, scale, bias)
     tapped: dict[str, Tensor] = {}
-    out = attend(q, kv, mask, scale=scale, bias=bias, tap=tapped.__setitem__)
+    added = as_bias(bias, q.size(2))
+    out = attend(q, kv, mask, scale=scale, bias=added, tap=tapped.__setitem__)
     torch.testing.assert_close(out, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(tapped["weights"], expected_weights, rtol=0, atol=1e-12)
     assert bool((tapped["weights"].masked_select(~mask.allowed.expand(shape)) == 0).all())
-    fast = attend_fast(q, kv, mask, scale=scale, bias=bias)
+    fast = attend_fast(q, kv, mask, scale=scale, bias=added)
     torch.testing.assert_close(fast, expected, rtol=0, atol=1e-12)
 
 
@@ -124,7 +127,7 @@ def test_blind_rows_get_zeros_and_finite_gradients(
     pos = torch.tensor([[1, 0, 2], [0, 1, 2]])
     mask = causal(pos, pos + 1) & real_keys(is_token, 3)  # row 0: query 1 is blind; row 1: all
     with torch.autograd.set_detect_anomaly(True, check_nan=True):
-        out = how(q, KV(keys, values), mask, bias=bias)
+        out = how(q, KV(keys, values), mask, bias=as_bias(bias, 3))
         out.float().square().sum().backward()
     is_blind = ~mask.allowed.any(-1)[:, 0]  # (B, T)
     assert is_blind.tolist() == [[False, True, False], [True, True, True]]
@@ -251,5 +254,5 @@ def test_a_bias_that_does_not_fit_is_refused_with_both_sizes(shape: tuple[int, .
     x = torch.zeros(1, 2, 3, 4)
     for how in (attend, attend_fast):
         with pytest.raises(InputError, match=re.escape(f"{shape} cannot be added")) as caught:
-            how(x, KV(x, x), everything(3, 3), bias=torch.zeros(shape))
+            how(x, KV(x, x), everything(3, 3), bias=Bias(lambda *_: torch.zeros(shape), 3))
         assert "(1, 2, 3, 3)" in str(caught.value)

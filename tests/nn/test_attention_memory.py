@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
+from lookleft.config import Relative
 from lookleft.masks import Mask, causal, real_keys
 from lookleft.nn.attention import KV, attend, attend_fast
+from lookleft.nn.positions import RelativeBias
 
 SHORT, LONG = 2048, 4096
 WIDTH = 4
@@ -30,6 +32,12 @@ def window(n: int) -> Mask:
 
 def padded(n: int) -> Mask:
     return triangle(n) & real_keys(torch.arange(n)[None] % 5 > 0, n)
+
+
+def with_relative_bias(q: Tensor, kv: KV, mask: Mask) -> Tensor:
+    pos = torch.arange(q.size(2))[None]
+    module = RelativeBias(Relative(), n_heads=1, is_bidirectional=False)
+    return attend_fast(q, kv, mask, bias=module.between(pos, pos))
 
 
 def peak_bytes(
@@ -64,6 +72,11 @@ def test_memory_grows_in_line_with_the_length(
     make_mask: Callable[[int], Mask], tmp_path: Path
 ) -> None:
     check_linear(attend_fast, make_mask, tmp_path / "trace.json")
+
+
+@pytest.mark.slow
+def test_a_relative_bias_is_never_written_out_whole(tmp_path: Path) -> None:
+    check_linear(with_relative_bias, triangle, tmp_path / "trace.json")
 
 
 @pytest.mark.slow

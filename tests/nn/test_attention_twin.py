@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from biases import as_bias
 from torch import Tensor
 
 from lookleft.masks import Mask, causal, everything, real_keys, same_document
@@ -69,7 +70,7 @@ def run(
     q = leaf(BATCH, 4, mask.n_queries, WIDTH)
     kv = KV(*(leaf(BATCH, groups, mask.n_keys, WIDTH) for _ in range(2)))
     bias = leaf(*bias_shape) if bias_shape else None
-    out = how(q, kv, mask, bias=bias, scale=scale)
+    out = how(q, kv, mask, bias=as_bias(bias, mask.n_queries), scale=scale)
     weights = torch.randn(out.shape, generator=generator).to(dtype)
     (out * weights).sum().backward()
     leaves = [q, *kv] if bias is None else [q, *kv, bias]

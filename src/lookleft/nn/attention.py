@@ -6,8 +6,10 @@ Dimensions: B batch, T queries, S keys, D model width, H heads, G key/value head
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -39,6 +41,19 @@ class KV(NamedTuple):
         return KV(self.keys.repeat_interleave(times, 1), self.values.repeat_interleave(times, 1))
 
 
+@dataclass(frozen=True, eq=False)
+class Bias:
+    """Numbers added to the scores; like a mask written out only for the rows that are asked for."""
+
+    rows: Callable[[int, int], Tensor]  # queries start..stop -> broadcast to (B, H, stop-start, S)
+    n_queries: int
+
+    @cached_property
+    def whole(self) -> Tensor:
+        """All rows at once, made once for all layers. Broadcast to (B, H, T, S)."""
+        return self.rows(0, self.n_queries)
+
+
 def ignore(name: str, value: Tensor) -> None:
     """The tap that nobody drinks from."""
 
@@ -54,15 +69,15 @@ def attend(
     mask: Mask,
     *,
     scale: float | None = None,
-    bias: Tensor | None = None,
+    bias: Bias | None = None,
     dropout: float = 0.0,
     tap: Tap = ignore,
 ) -> Tensor:
     """Scaled dot-product attention (Vaswani et al. 2017, 3.2.1). Sees nothing? Gets zeros.
 
-    q (B, H, T, K), kv of (B, G, S, K), bias broadcast to (B, H, T, S) -> (B, H, T, K).
+    q (B, H, T, K), kv of (B, G, S, K) -> (B, H, T, K).
     """
-    check_shapes(q, kv, mask, bias)
+    check_shapes(q, kv, mask)
     wide = torch.promote_types(q.dtype, torch.float32)  # 16-bit scores overflow at 65,504
     scale = 1 / math.sqrt(q.size(-1)) if scale is None else scale
     keys, values = kv.repeat_to(q.size(1))
@@ -72,7 +87,7 @@ def attend(
 
     scores = q.to(wide) @ keys.to(wide).mT * scale  # (B, H, T, S)
     if bias is not None:
-        scores = scores + bias
+        scores = scores + fitting(bias.whole, scores.shape)
     tap("scores", scores)
     # -inf, not a large finite number: any constant is one that a score can fall below, and then
     # the hidden key wins. exp(-inf) is exactly 0. Blind rows keep their scores, so that softmax
@@ -91,11 +106,11 @@ def attend_fast(
     mask: Mask,
     *,
     scale: float | None = None,
-    bias: Tensor | None = None,
+    bias: Bias | None = None,
     dropout: float = 0.0,
 ) -> Tensor:
     """The same as `attend` through a fused kernel, in memory linear in T and S."""
-    check_shapes(q, kv, mask, bias)
+    check_shapes(q, kv, mask)
 
     def fused(q: Tensor, is_causal: bool = False, attn_mask: Tensor | None = None) -> Tensor:
         return F.scaled_dot_product_attention(
@@ -119,8 +134,9 @@ def attend_fast(
         is_blind = ~rows.any(-1, keepdim=True)
         seen: Tensor = rows | is_blind  # a blind row looks at all, then forgets it: no NaN anywhere
         if bias is not None:
-            wide = bias.expand(-1, -1, mask.n_queries, -1)  # one row for all queries may come
-            part = wide[:, :, start : start + q.size(2)].to(q.dtype)
+            is_all = q.size(2) == mask.n_queries  # then other layers use the same tensor
+            part = bias.whole if is_all else bias.rows(start, start + q.size(2))
+            part = fitting(part, (*q.shape[:3], mask.n_keys)).to(q.dtype)
             seen = part.masked_fill(~seen, -math.inf)
         return fused(q, attn_mask=seen).masked_fill(is_blind, 0.0)
 
@@ -137,7 +153,7 @@ def attend_fast(
     return torch.cat(pieces, dim=2)  # (B, H, T, K)
 
 
-def check_shapes(q: Tensor, kv: KV, mask: Mask, bias: Tensor | None = None) -> None:
+def check_shapes(q: Tensor, kv: KV, mask: Mask) -> None:
     """Refuse tensors and masks that do not belong together, naming both sizes."""
     if q.ndim != 4 or kv.keys.ndim != 4:
         raise InputError(
@@ -163,11 +179,15 @@ def check_shapes(q: Tensor, kv: KV, mask: Mask, bias: Tensor | None = None) -> N
         )
     if mask.batch not in (1, q.size(0)):
         raise InputError(f"the mask has {mask.batch} rows, the batch has {q.size(0)}")
-    full = (*q.shape[:3], kv.keys.size(2))  # (B, H, T, S)
-    if bias is not None and not (
-        bias.ndim == 4 and all(n in (1, m) for n, m in zip(bias.shape, full, strict=True))
-    ):
-        raise InputError(f"a bias of {tuple(bias.shape)} cannot be added to scores of {full}")
+
+
+def fitting(bias: Tensor, full: Sequence[int]) -> Tensor:
+    """The bias, if it can be added to scores of the full shape (B, H, T, S)."""
+    if bias.ndim != 4 or any(n not in (1, m) for n, m in zip(bias.shape, full, strict=True)):
+        raise InputError(
+            f"a bias of {tuple(bias.shape)} cannot be added to scores of {tuple(full)}"
+        )
+    return bias
 
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
@@ -230,7 +250,7 @@ class Attention(nn.Module):
         kv: KV,
         mask: Mask,
         turn: Turn = unturned,
-        bias: Tensor | None = None,
+        bias: Bias | None = None,
     ) -> Tensor:
         """Each position of x reads what it may see of kv. (B, T, D) -> (B, T, D)."""
         q = turn(normed(self.norm_q, split_heads(self.to_q(x), self.n_heads)))  # (B, H, T, K)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from lookleft.config import ModelConfig, Relative, Rotary
 from lookleft.masks import Mask
-from lookleft.nn.attention import KV, Attention, Turn, unturned
+from lookleft.nn.attention import KV, Attention, Bias, Turn, unturned
 from lookleft.nn.cache import KVCache, Slots
 from lookleft.nn.layers import FeedForward, make_norm
 from lookleft.nn.positions import RelativeBias, RotaryPositions, added_positions
@@ -25,7 +25,7 @@ class View:
 
     mask: Mask
     turn: Turn = unturned
-    bias: Tensor | None = None
+    bias: Bias | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Stack(nn.Module):
         return View(
             mask=mask,
             turn=unturned if self.rotary is None else self.rotary.turn(q_pos),
-            bias=None if self.relative is None else self.relative(q_pos, k_pos),
+            bias=None if self.relative is None else self.relative.between(q_pos, k_pos),
         )
 
     def forward(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from lookleft.config import Learned, Positions, Relative, RopeScaling, Rotary, Sinusoidal
 from lookleft.errors import InputError
-from lookleft.nn.attention import Turn
+from lookleft.nn.attention import Bias, Turn
 
 
 class SinusoidalPositions(nn.Module):
@@ -104,6 +104,10 @@ class RelativeBias(nn.Module):
         super().__init__()
         self.config, self.is_bidirectional = config, is_bidirectional
         self.table = nn.Embedding(config.n_buckets, n_heads)
+
+    def between(self, q_pos: Tensor, k_pos: Tensor) -> Bias:
+        """The bias of these queries towards these keys. (B, T), (B, S) -> Bias."""
+        return Bias(lambda start, stop: self(q_pos[:, start:stop], k_pos), q_pos.size(1))
 
     def forward(self, q_pos: Tensor, k_pos: Tensor) -> Tensor:
         """(B, T), (B, S) -> (B, H, T, S)."""

@@ -1,0 +1,85 @@
+"""Models of another library: honest ones pass, hand-broken ones are found where they are broken."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+
+from lookleft.audit import Verdict, audit
+
+SIZES = {
+    "vocab_size": 97,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 128,
+}
+
+
+def llama() -> nn.Module:
+    torch.manual_seed(0)
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**SIZES))
+
+
+def mixtral() -> nn.Module:
+    torch.manual_seed(0)
+    return transformers.MixtralForCausalLM(
+        transformers.MixtralConfig(**SIZES, num_local_experts=4, sliding_window=None)
+    )
+
+
+def t5() -> nn.Module:
+    torch.manual_seed(0)
+    config = transformers.T5Config(
+        vocab_size=97,
+        d_model=32,
+        d_kv=8,
+        d_ff=48,
+        num_layers=2,
+        num_heads=4,
+        decoder_start_token_id=0,
+    )
+    return transformers.T5ForConditionalGeneration(config)
+
+
+@pytest.mark.parametrize("build", [llama, mixtral, t5])
+def test_honest_models_pass(build: object) -> None:
+    report = audit(build(), quick=True)  # type: ignore[operator]
+    assert report.verdict is Verdict.VERIFIED, [
+        f for f in report.findings if f.verdict != "SKIPPED"
+    ]
+
+
+def test_labels_generation_and_packing_are_understood() -> None:
+    report = audit(llama(), checks=("K6", "K8", "K9", "K10"), backends=["sdpa"])
+    assert {f.check: f.verdict for f in report.findings} == dict.fromkeys(
+        ("K6", "K8", "K9", "K10"), Verdict.VERIFIED
+    )
+
+
+def test_the_source_side_of_an_encoder_decoder_is_understood() -> None:
+    report = audit(t5(), checks="K7", backends=["eager"])
+    assert {f.verdict for f in report.findings} == {Verdict.VERIFIED}
+
+
+def test_a_mask_lost_in_training_is_found_in_its_layer() -> None:
+    model = llama()
+    attention = model.get_submodule("model.layers.1.self_attn")
+
+    class Unmasked(type(attention)):  # type: ignore[misc]
+        def forward(self, hidden_states: Tensor, **rest: object) -> object:
+            if self.training:
+                size = hidden_states.size(1)
+                rest["attention_mask"] = torch.zeros(1, 1, size, size, dtype=hidden_states.dtype)
+            return super().forward(hidden_states, **rest)
+
+    attention.__class__ = Unmasked
+    report = audit(model, checks="K1", backends=["sdpa"], stop=True)
+    (found,) = report.violations
+    assert "train" in found.configuration
+    assert found.module == "model.layers.1.self_attn"
+    assert model.config._attn_implementation == "sdpa"
