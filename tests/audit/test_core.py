@@ -102,9 +102,9 @@ def test_other_time_axes_are_respected() -> None:
     x = torch.randn(2, 4, 19)
     assert not audit(CausalConvolution(), inputs=x, time=(2, 2), quick=True).violations
     report = audit(CausalConvolution(is_centred=True), inputs=x, time=(2, 2), quick=True)
-    assert {f.pair for f in report.violations if f.check == "K1"} == {
-        (i, i + 1) for i in range(18) if (i, i + 1) in {f.pair for f in report.violations}
-    }
+    pairs = [f.pair for f in report.violations if f.pair is not None]
+    assert pairs
+    assert all(source == target + 1 for target, source in pairs)  # it looks one step ahead
 
 
 def test_a_window_must_be_neither_wider_nor_narrower_than_declared() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import types
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -15,7 +16,8 @@ from lookleft.errors import InputError
 
 Memo = dict[int, Any]
 _SHARED = -1  # a key no object's id can have: parameters are shared in this copy
-_ATOMS = (int, float, str, bytes, type(None), torch.dtype, torch.device, type)
+_ATOMS = {int, float, bool, str, bytes, type(None), torch.dtype, torch.device, type}
+_EMPTY = {dict, OrderedDict, list, set, tuple}  # most of a module's fields: hooks nobody has set
 
 
 def fresh_copy(thing: Any, *, memo: Memo | None = None, share_parameters: bool = False) -> Any:
@@ -83,6 +85,8 @@ def _global_modules(function: types.FunctionType) -> dict[str, Any]:
 def _prepare(module: nn.Module, memo: Memo, share_parameters: bool) -> None:
     for part in module.modules():
         for value in vars(part).values():
+            if type(value) in _ATOMS or type(value) in _EMPTY:
+                continue
             if isinstance(value, Tensor) and not value.is_leaf:  # deepcopy refuses these
                 memo[id(value)] = value.detach().clone()
             elif isinstance(value, torch.Generator):
@@ -132,8 +136,10 @@ def _light_copy(module: nn.Module, memo: Memo) -> nn.Module:
             twin.__dict__[name] = dict(value)
         elif name == "_buffers":
             twin.__dict__[name] = {key: _cloned(one, memo) for key, one in value.items()}
-        elif isinstance(value, _ATOMS) or (not value and isinstance(value, tuple)):
+        elif type(value) in _ATOMS:
             twin.__dict__[name] = value
+        elif type(value) in _EMPTY and not value:
+            twin.__dict__[name] = type(value)()
         else:
             twin.__dict__[name] = copy.deepcopy(value, memo)
     return twin

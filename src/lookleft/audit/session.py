@@ -269,7 +269,9 @@ def positions_of(is_token: Tensor) -> Tensor:
 
 def reseed(seed: int) -> None:
     """Put every random generator a model may use at the same start."""
-    torch.manual_seed(seed)
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda._initialized:  # torch.manual_seed costs more than a small forward
+        torch.cuda.manual_seed_all(seed)
     random.seed(seed)
     if (numpy := sys.modules.get("numpy")) is not None:
         numpy.random.seed(seed)

@@ -37,12 +37,17 @@ BY_DESIGN: tuple[ByDesign, ...] = (
     ByDesign(
         ("DeepseekV4ForCausalLM", "MiniMaxM3VLForCausalLM"),
         ("K4",),
-        "blocks of keys start at absolute slots; the source says left padding is unsupported",
+        "blocks start at absolute slots; MiniMaxM3VLIndexer says that neither can be padded left",
     ),
     ByDesign(
         ("BigBirdPegasusForConditionalGeneration",),
         ("K7",),
         "sparse blocks are laid over the padded length of the source, so padding moves them",
+    ),
+    ByDesign(
+        ("XLNetLMHeadModel",),
+        ("K9",),
+        "labels belong to the positions picked by `target_mapping`, as its description says",
     ),
     ByDesign(
         ("RwkvForCausalLM",),
@@ -126,6 +131,7 @@ FAULTS: tuple[Fault, ...] = (
             "PegasusForCausalLM",
             "TrOCRForCausalLM",
             "WhisperForCausalLM",
+            "XLMWithLMHeadModel",
         ),
         ("K9",),
         "some-decoders-do-not-shift-their-labels",

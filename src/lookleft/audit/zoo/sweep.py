@@ -138,7 +138,7 @@ def _length(model: nn.Module) -> int:
 
 def _first_line(error: Exception) -> str:
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"[:300]
+    return (text if isinstance(error, InputError) else f"{type(error).__name__}: {text}")[:300]
 
 
 @contextmanager

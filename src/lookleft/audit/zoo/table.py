@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -147,7 +148,7 @@ def _entry_record(name: str, entry: Entry) -> dict[str, Any]:
         "reason": finding.reason,
         "explanation": entry.explanation,
         "described": anchor(name, finding.check) if entry.verdict == Verdict.DISPROVED else None,
-        "worst": finding.worst,
+        "worst": finding.worst if math.isfinite(finding.worst or 0.0) else None,  # JSON has no inf
         "pair": list(finding.pair) if finding.pair else None,
         "module": finding.module,
         "kind": finding.culprit.kind if finding.culprit else None,
