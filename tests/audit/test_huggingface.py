@@ -83,3 +83,12 @@ def test_a_mask_lost_in_training_is_found_in_its_layer() -> None:
     assert "train" in found.configuration
     assert found.module == "model.layers.1.self_attn"
     assert model.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.slow
+def test_flex_attention_is_judged_in_its_own_dtype() -> None:
+    report = audit(llama(), backends="flex_attention", checks="K1", length=9)
+    (found,) = report.findings
+    assert found.verdict is Verdict.VERIFIED
+    assert "flex_attention" in found.configuration
+    assert "native dtype" in found.configuration

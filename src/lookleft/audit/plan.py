@@ -29,6 +29,8 @@ from lookleft.audit.session import Session, Setting
 from lookleft.audit.verdict import Finding
 from lookleft.errors import InputError
 
+FLEX = "flex_attention"  # run only when asked for: it is compiled anew for every shape
+
 Body = Callable[[Session, Setting], Finding]
 
 
@@ -45,6 +47,11 @@ class Planned:
 def planned(session: Session, backends: Sequence[str] | str | None) -> Iterator[Planned]:
     """Checks in the order in which they rely on each other."""
     names = chosen_backends(session, backends)
+    if FLEX in names:
+        yield from _flex(session.base)
+        names.remove(FLEX)
+        if not names:
+            return
     base = replace(session.base, backend=names[0] if names else None)
     yield Planned("K0", base, purity)
     yield Planned("K5", base, batch)
@@ -84,6 +91,17 @@ def chosen_backends(session: Session, wanted: Sequence[str] | str | None) -> lis
     if not usable:
         raise InputError(f"{session.subject.name} offers no choice of attention backend")
     return asked
+
+
+def _flex(base: Setting) -> Iterator[Planned]:
+    """What is compared bit for bit, in the model's own dtype.
+
+    On a CPU these kernels know neither float64 nor gradients, so nothing else can be judged.
+    """
+    own = replace(base, backend=FLEX, dtype=None)
+    yield Planned("K0", own, purity)
+    yield Planned("K5", own, batch)
+    yield Planned("K1", own, future_swap)
 
 
 def _modes(session: Session, base: Setting) -> Iterator[Planned]:
