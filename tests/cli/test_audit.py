@@ -257,7 +257,10 @@ def test_a_zoo_gives_one_line_per_class(run: Run, monkeypatch: pytest.MonkeyPatc
     # By name: the package has a function `sweep` of its own in front of the module.
     module = importlib.import_module("lookleft.audit.zoo.sweep")
     monkeypatch.setattr(module, "class_names", lambda: names)
-    code, out, _ = run("--zoo", "transformers", "--checks", "K1", "--quick", "--json")
+    words = ("--zoo", "transformers", "--checks", "K1", "--quick", "--json")
+    assert run(*words, "zoo.json")[0] == 2
+    assert len(json.loads(Path("zoo.json").read_text())) > 0
+    code, out, _ = run(*words)
     rows = {row["title"]: row for row in json.loads(out)["checks"]}
     assert code == 2
     assert rows["GPT2LMHeadModel"]["verdict"] == "VERIFIED"

@@ -57,6 +57,7 @@ def audit(
       lookleft audit model.py:build --spec window:16 --checks causal,cache
       lookleft audit transformers:GPT2LMHeadModel --backend all --html report.html
       lookleft audit path/to/model-folder --json
+      lookleft audit --zoo transformers --json zoo.json
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def audit(
     zoo
         Audit every model class of a library instead of one target: transformers.
     json
-        Print the report as JSON.
+        Print the report as JSON. With --zoo a file may follow, which gets every finding.
     html
         Also write the report to this file, as one page that works offline.
     junit
@@ -90,7 +91,11 @@ def audit(
     verbose
         Say on stderr which check is running.
     """
-    for path in (html, junit):
+    # Behind --zoo NAME --json the word that is left is no target but the file for the data.
+    data = Path(target) if zoo is not None and json and target is not None else None
+    if data is not None:
+        target, json = None, False
+    for path in (html, junit, data):
         _refuse_unwritable(path)
     talk = _Talk(is_verbose=verbose)
     options = {
@@ -105,7 +110,7 @@ def audit(
     }
     # What a stranger's model prints must not end up inside the report.
     with redirect_stdout(sys.stderr):
-        report = _run(target, zoo, options, talk)
+        report = _run(target, zoo, options, talk, data)
     talk.close()
     sys.stdout.write(_json_text(report) if json else str(report))
     if html:
@@ -117,14 +122,16 @@ def audit(
     return report.exit_code
 
 
-def _run(target: str | None, zoo: str | None, options: dict[str, Any], talk: _Talk) -> Report:
+def _run(
+    target: str | None, zoo: str | None, options: dict[str, Any], talk: _Talk, data: Path | None
+) -> Report:
     if (target is None) == (zoo is None):
         raise UsageError(
             "name one TARGET or one --zoo, for example: lookleft audit mypkg.model:build"
         )
     try:
         if zoo is not None:
-            return _zoo(zoo, options, talk)
+            return _zoo(zoo, options, talk, data)
         assert target is not None
         return _one(target, options, talk)
     except MissingExtraError:
@@ -149,12 +156,17 @@ def _one(target: str, options: dict[str, Any], talk: _Talk) -> Report:
     return replace(report, target=target)
 
 
-def _zoo(library: str, options: dict[str, Any], talk: _Talk) -> Report:
+def _zoo(library: str, options: dict[str, Any], talk: _Talk, data: Path | None) -> Report:
+    from lookleft.audit.report import write_text
     from lookleft.audit.verdict import Report
     from lookleft.audit.zoo.sweep import sweep
+    from lookleft.audit.zoo.table import to_json
 
     given = {key: options[key] for key in ("checks", "backends") if options[key] is not None}
     rows = sweep(library, **given, progress=lambda row: talk.step(f"{row.verdict:<13} {row.name}"))
+    if data is not None:
+        write_text(data, to_json(rows))
+        talk.say(f"wrote {data}")
     findings = [finding for row in rows for finding in _in_brief(row)]
     return Report(library, findings, sum(row.seconds for row in rows))
 
