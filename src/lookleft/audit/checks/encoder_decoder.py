@@ -19,11 +19,12 @@ from lookleft.audit.checks.base import (
 from lookleft.audit.checks.cache import feed
 from lookleft.audit.inputs import SOURCE_LENGTH
 from lookleft.audit.localise import localise, record
+from lookleft.audit.parting import Way, first_parting
 from lookleft.audit.session import Session, Setting, changes, compare
 from lookleft.audit.shrink import script
 from lookleft.audit.subject import Call
 from lookleft.audit.tensors import by_position
-from lookleft.audit.verdict import Finding, Verdict
+from lookleft.audit.verdict import Culprit, Finding, Verdict
 
 LENGTHS = (SOURCE_LENGTH, SOURCE_LENGTH - 7, SOURCE_LENGTH // 2)
 TARGET = 11
@@ -105,8 +106,19 @@ def _looks_both_ways(session: Session, setting: Setting) -> Finding | None:
             worst=0.0,
             pair=(0, 1),
             cause="a causal mask or flag reached the encoder",
+            culprit=_one_way(session, setting),
         )
     return None
+
+
+def _one_way(session: Session, setting: Setting) -> Culprit | None:
+    """The module through which the last state sees the first token: it should see back as well."""
+    call = _call(session, 92, 2)
+    assert call.source is not None
+    at = torch.arange(call.source.size(1)).expand(2, -1)
+    other = replace(call, source=session.draw(93).other_source(call.source, at == 0))
+    last = at == at.size(1) - 1
+    return first_parting(session, setting, Way(call, last), Way(other, last))
 
 
 def _first_state_moves(session: Session, setting: Setting, mask: str, at: int) -> bool | None:

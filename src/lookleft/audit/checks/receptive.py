@@ -66,10 +66,13 @@ def _judged(
 ) -> Finding | None:
     """One backend against the declared window, or against a rule that requires everything."""
     used = norms > 0
+    blamed = None
     if session.rule.is_fully_required and not bool(used.all()):
         target, source = divmod(int((~used).int().argmax()), norms.size(1))
         words = f"with {name or 'its only backend'} output {target} does not use input {source}"
         cause = "a mask hides what must be seen (a causal mask on an encoder)"
+        # What lets the other direction through, and only that one, is where the mask is.
+        blamed = (source, target)
     elif window is not None:
         gap = torch.arange(norms.size(0))[:, None] - torch.arange(norms.size(1))[None, :]
         wrong = used ^ ((gap >= 0) & (gap < window))
@@ -88,6 +91,6 @@ def _judged(
         words,
         pair=(target, source),
         cause=cause,
-        culprit=_culprit(session, replace(setting, backend=name), target, source),
+        culprit=_culprit(session, replace(setting, backend=name), *(blamed or (target, source))),
         dependencies=dependency_map(norms, session),
     )
