@@ -115,6 +115,22 @@ def test_generated_ids_are_scored_again() -> None:
         assert accused(report) == expected
 
 
+def test_scores_of_answers_are_their_log_probabilities() -> None:
+    model = Decoder()
+
+    def scored(ids: Tensor, n: int, wrong: float = 0.0) -> tuple[Tensor, Tensor]:
+        total = torch.full((len(ids),), wrong)
+        for _ in range(n):
+            best = model(ids)[0][:, -1].log_softmax(-1).max(-1)
+            total = total + best.values
+            ids = torch.cat([ids, best.indices[:, None]], 1)
+        return ids, total
+
+    assert passed(audit(model, generate=scored, checks="K10"), "K10")
+    lying = audit(model, generate=lambda ids, n: scored(ids, n, wrong=0.5), checks="K10")
+    assert accused(lying) == {"K10"}
+
+
 def test_sampling_is_not_judged_as_greedy() -> None:
     model = Decoder()
 

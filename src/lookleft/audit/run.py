@@ -69,7 +69,8 @@ def audit(
     inputs cannot be guessed; `time` names the time axis of input and output. The optional
     capabilities are functions or names of methods: `decode(source, target)` and
     `encode(source)` for encoder-decoders, `step(token, state) -> (out, state)`,
-    `generate(ids, n) -> ids`, and `loss(ids, labels) -> scalar` or `loss(ids) -> (B, T)`.
+    `generate(ids, n) -> ids` or `(ids, scores)`, and `loss(ids, labels) -> scalar` or
+    `loss(ids) -> (B, T)`.
     `stop` ends the audit at the first violation; `progress` is told every finding as it comes.
     """
     wanted = chosen_checks(checks, quick)

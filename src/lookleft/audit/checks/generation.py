@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lookleft.audit.checks.base import SkipCheckError, finding
+from lookleft.audit.checks.base import NoPowerError, SkipCheckError, finding
 from lookleft.audit.session import Session, Setting
 from lookleft.audit.subject import Call
 from lookleft.audit.verdict import Finding, Verdict
@@ -35,11 +35,13 @@ def generation(session: Session, setting: Setting) -> Finding:
     if not session.subject.kind.is_discrete:
         raise SkipCheckError("generation is probed for models of ids only")
     prompts = _prompts(session, 83, 2)
-    first = _generate(session, setting, prompts)
+    first, scores = _answer(session, setting, prompts)
     if not torch.equal(first, _generate(session, setting, prompts, seed=99)):
         raise SkipCheckError("generate gives other ids with another seed: it samples")
     if (found := _call_order(session, setting, prompts, first)) is not None:
         return found
+    if scores is not None:
+        return _scored(session, setting, prompts, first, scores)
     missed = rescored(session, setting, prompts, first)
     if missed is not None:
         again = _prompts(session, 84, 2)
@@ -77,7 +79,12 @@ def _prompts(session: Session, seed: int, rows: int) -> Tensor:
     return draw.x(rows, min(PROMPT, session.length))
 
 
-def _generate(
+def _generate(session: Session, setting: Setting, prompts: Tensor, **rest: Any) -> Tensor:
+    """The ids alone."""
+    return _answer(session, setting, prompts, **rest)[0]
+
+
+def _answer(
     session: Session,
     setting: Setting,
     prompts: Tensor,
@@ -85,17 +92,48 @@ def _generate(
     is_token: Tensor | None = None,
     live: Any = None,
     seed: int | None = None,
-) -> Tensor:
+) -> tuple[Tensor, Tensor | None]:
+    """The ids, and the log-probability of each answer if generate returns it too."""
     live = session.live(setting) if live is None else live
     session.forwards += NEW
     with session.running(setting, seed=seed):
         if is_token is None:
-            ids = live.parts["generate"](prompts, NEW)
+            answer = live.parts["generate"](prompts, NEW)
         else:
-            ids = live.parts["generate"](prompts, NEW, is_token)
+            answer = live.parts["generate"](prompts, NEW, is_token)
+    ids, scores = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
     if not isinstance(ids, Tensor) or ids.dim() != 2 or ids.is_floating_point():
         raise SkipCheckError("generate(ids, n) must return ids of shape (B, T)")
-    return ids
+    if scores is not None and (not isinstance(scores, Tensor) or scores.shape != ids.shape[:1]):
+        raise SkipCheckError("generate(ids, n) returned scores that are not of shape (B,)")
+    return ids, scores
+
+
+def _scored(
+    session: Session, setting: Setting, prompts: Tensor, ids: Tensor, scores: Tensor
+) -> Finding:
+    """Beam search: each score must be the sum of the answer's log-probabilities."""
+    ids, known, logits = _full(session, setting, prompts, ids)
+    new = ids[:, known:]
+    log_probs = logits[:, known - 1 :].double().log_softmax(-1)  # (B, new, V)
+    ends = torch.isin(new, torch.tensor(session.subject.kind.avoid, dtype=new.dtype)).long()
+    is_counted = ends.cumsum(1) - ends == 0  # the end itself counts, padding behind it does not
+    sums = (log_probs.gather(2, new[..., None])[..., 0] * is_counted).sum(1)  # (B,)
+    apart = (sums - scores.double()).abs()
+    row, worst = int(apart.argmax()), float(apart.max())
+    size = float(sums.abs().max())
+    if worst <= 1e-4 * max(size, 1.0):
+        words = f"the scores of {len(sums)} answers are their log-probabilities in a full forward"
+        return finding("K10", setting, Verdict.VERIFIED, words)
+    return finding(
+        "K10",
+        setting,
+        Verdict.DISPROVED,
+        f"the score of answer {row} is {float(scores[row]):.4f}; a full forward says "
+        f"{float(sums[row]):.4f}",
+        worst=worst,
+        cause="beams are scored by another path than the full forward, or not reordered",
+    )
 
 
 def _call_order(
@@ -116,22 +154,27 @@ def _call_order(
     )
 
 
-def rescored(
-    session: Session, setting: Setting, prompts: Tensor, ids: Tensor, start: int | None = None
-) -> Miss | None:
-    """The first generated token that is clearly not the best of a full forward, or None."""
+def _full(
+    session: Session, setting: Setting, prompts: Tensor, ids: Tensor
+) -> tuple[Tensor, int, Tensor]:
+    """Whole answers, how many of their ids were given, and the logits (B, T - 1, V) over them."""
+    known = prompts.size(1)
     has_source = session.subject.plan.has("source")
-    known = prompts.size(1) if start is None else start
     if has_source:
         known = 1  # the target begins with a start token
-    elif ids.size(1) <= known or not torch.equal(ids[:, :known], prompts[:, :known]):
+    elif ids.size(1) <= known or not torch.equal(ids[:, :known], prompts):
         ids = torch.cat([prompts, ids], 1)  # only the new tokens were returned
     if ids.size(1) <= known:
-        return None
+        raise NoPowerError("generate returned no new token")
     call = Call(ids[:, :-1])
     if has_source:
         call = replace(call, source=prompts)
-    logits = session.out(setting, call)  # (B, T - 1, V)
+    return ids, known, session.out(setting, call)
+
+
+def rescored(session: Session, setting: Setting, prompts: Tensor, ids: Tensor) -> Miss | None:
+    """The first generated token that is clearly not the best of a full forward, or None."""
+    ids, known, logits = _full(session, setting, prompts, ids)
     stop = set(session.subject.kind.avoid)
     for row in range(ids.size(0)):
         for place in range(known, ids.size(1)):
