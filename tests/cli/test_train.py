@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from lookleft.cli.main import app
-from lookleft.cli.train import parse_words
+from lookleft.cli.train import parse_words, print_row
 from lookleft.errors import ConfigError, InputError
+from lookleft.train.run import Event, Run
 
 SETTINGS = {
     "text.kind": "char",
@@ -56,6 +57,17 @@ def test_a_model_that_peeks_is_announced(
     files = ["--data.train", pairs, "--data.dev", pairs]
     run("--out", str(tmp_path / "run"), *files, *SMALL, "--model.mask", "none")
     assert "PEEKS at the future" in capsys.readouterr().err
+
+
+def test_the_time_left_counts_this_sitting_only(
+    pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--data.train", pairs, "--data.dev", pairs]
+    run("--out", str(tmp_path / "run"), *files, *SMALL)
+    stopped = Run.resume(tmp_path / "run", {"train.steps": "100"})
+    stopped.first_step = 90
+    print_row(stopped, Event(step=95, loss=1.0, lr=1e-3, tokens=10, seconds=60.0))
+    assert "1.0 min left" in capsys.readouterr().out
 
 
 def test_a_misspelt_option_is_named(tmp_path: Path) -> None:

@@ -110,6 +110,17 @@ def test_a_save_that_was_cut_short_does_not_exist(saved: Path) -> None:
     assert newest_sound(saved) is None
 
 
+def test_a_sound_checkpoint_is_not_written_again(saved: Path) -> None:
+    newest = find_checkpoints(saved)[0]
+    written = (newest / "manifest.json").stat().st_ino
+    model = make_model(0)
+    save_checkpoint(saved, model, make_optimizers(model, lr=0.01), Progress(2, {}))
+    assert (newest / "manifest.json").stat().st_ino == written
+    (newest / "progress.json").write_text("damaged")
+    save_checkpoint(saved, model, make_optimizers(model, lr=0.01), Progress(2, {}))
+    assert is_sound(newest)
+
+
 def test_two_are_kept(saved: Path) -> None:
     model = make_model(0)
     save_checkpoint(saved, model, make_optimizers(model, lr=0.01), Progress(3, {}), keep=1)

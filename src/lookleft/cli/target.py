@@ -154,7 +154,7 @@ def _from_folder(folder: Path) -> Callable[..., Any]:
     if not config_file.is_file():
         raise FileError(f"{folder} holds no config.json, so it is no model folder: {_FORMS}")
     if not any(folder.glob("*.safetensors")):
-        raise FileError(f"{folder} holds no .safetensors weights (pickled weights are not read)")
+        raise FileError(f"{folder} holds no .safetensors weights (no other weights are read)")
     config = read_json(config_file, max_bytes=_MAX_CONFIG, max_depth=50)
     if "model_type" not in config:
         raise FileError(f"{config_file} names no model_type, so nobody can tell what to build")

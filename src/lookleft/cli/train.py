@@ -127,7 +127,8 @@ def newest_run() -> Path:
 def print_row(run: Run, event: Event) -> None:
     """One plain line, the same on a terminal and in a log file."""
     train = run.settings.train
-    left = event.seconds / max(event.step, 1) * (train.steps - event.step)
+    done = max(event.step - run.first_step, 1)  # in this sitting: its seconds are no other's
+    left = event.seconds / done * (train.steps - event.step)
     line = (
         f"step {event.step:>6,}/{train.steps:,}   loss {event.loss:6.3f}   lr {event.lr:.1e}   "
         f"{event.tokens / max(event.seconds, 1e-9):7,.0f} tok/s   {left / 60:5.1f} min left"

@@ -47,8 +47,10 @@ def save_checkpoint(
 ) -> Path:
     """Write folder/step-N, whole or not at all, and remove old ones beyond `keep`."""
     here = folder / f"step-{progress.step:08d}"
+    if is_sound(here):
+        return here  # this very step is safe already: writing it again could only lose it
     if here.exists():
-        shutil.rmtree(here)  # without its manifest complete it was worth nothing
+        shutil.rmtree(here)  # a save that was cut short
     here.mkdir(parents=True)
     write_tensors(here / "model.safetensors", model.state_dict())
     write_tensors(here / "training.safetensors", training_tensors(optimizers))

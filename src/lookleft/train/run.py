@@ -67,6 +67,7 @@ class Run:
         )
         self.schedule = make_schedule(train.schedule, warmup=train.warmup, steps=train.steps)
         self.progress = Progress(0, asdict(Position()))
+        self.first_step = 0  # of this sitting
 
     @classmethod
     def start(cls, folder: Path, settings: RunSettings) -> Run:
@@ -113,7 +114,7 @@ class Run:
         `is_stop_asked` is looked at between steps: then the step is saved and training ends early.
         """
         train = self.settings.train
-        begun, tokens = time.perf_counter(), 0
+        begun, tokens, self.first_step = time.perf_counter(), 0, self.progress.step
         for record in self._steps():
             done, tokens = record.step + 1, tokens + record.n_targets
             seconds, lr = time.perf_counter() - begun, train.lr * record.lr_share
