@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from lookleft.config import DecoderOnlyConfig
-from lookleft.nn.layers import ACTIVATIONS, Embedding, FeedForward, Head, make_norm
+from lookleft.errors import InputError
+from lookleft.nn.layers import ACTIVATIONS, Dropout, Embedding, FeedForward, Head, make_norm
 
 
 def config(**options: object) -> DecoderOnlyConfig:
@@ -88,3 +89,40 @@ def test_a_tied_head_is_the_embedding_matrix_and_an_untied_one_is_its_own() -> N
         nn.init.normal_(parameter)
     expected = x @ untied.own_weight.T + untied.bias
     torch.testing.assert_close(untied(x, embedding), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.999])
+def test_dropout_zeroes_its_share_and_keeps_the_mean(share: float) -> None:
+    dropout = Dropout(share)
+    dropout.generator = torch.Generator().manual_seed(0)
+    out = dropout(torch.ones(400, 1001, dtype=torch.float64))
+    rounded = min(round(share * 256), 255) / 256
+    assert set(out.unique().tolist()) == {0.0, 1 / (1 - rounded)}
+    # Five standard deviations of so many draws; every one of the eight bytes of a word counts.
+    spread = 5 * math.sqrt(rounded * (1 - rounded) / out.numel())
+    assert float((out == 0).double().mean()) == pytest.approx(rounded, abs=spread)
+    for byte in range(8):
+        some = out.flatten()[byte::8]
+        assert float((some == 0).double().mean()) == pytest.approx(rounded, abs=3 * spread)
+
+
+def test_dropout_passes_gradients_through_what_it_kept() -> None:
+    x = draw(5, 7).requires_grad_()
+    out = Dropout(0.5)(x)
+    out.sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad * x, out)
+    assert 0 < int((x.grad == 0).sum()) < x.numel()
+
+
+def test_dropout_repeats_with_its_generator_and_rests_outside_training() -> None:
+    dropout, x = Dropout(0.3), draw(3, 4, 6)
+    dropout.generator = torch.Generator()
+    dropout.generator.manual_seed(5)
+    first, second = dropout(x), dropout(x)
+    dropout.generator.manual_seed(5)
+    assert torch.equal(dropout(x), first)
+    assert not torch.equal(first, second)
+    assert dropout.eval()(x) is x
+    with pytest.raises(InputError, match=r"dropout=1\.0"):
+        Dropout(1.0)

@@ -15,7 +15,7 @@ from lookleft.config import ModelConfig, Relative, Rotary
 from lookleft.masks import Mask
 from lookleft.nn.attention import KV, Attention, Bias, Turn, unturned
 from lookleft.nn.cache import KVCache, Slots
-from lookleft.nn.layers import FeedForward, make_norm
+from lookleft.nn.layers import Dropout, FeedForward, make_norm
 from lookleft.nn.positions import RelativeBias, RotaryPositions, added_positions
 
 
@@ -64,7 +64,7 @@ class Block(nn.Module):
             self.cross_norm = make_norm(config)
         self.feed_forward = FeedForward(config)
         self.feed_norm = make_norm(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(
         self, x: Tensor, view: View, remember: Remember, source: Source | None = None
@@ -101,7 +101,7 @@ class Stack(nn.Module):
         positions = config.positions
         self.positions = added_positions(positions, config.d_model)
         self.embed_norm = make_norm(config) if config.embed_norm else nn.Identity()
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(Block(config, has_cross) for _ in range(n_layers))
         self.norm = make_norm(config) if config.final_norm else nn.Identity()
         self.rotary = (
