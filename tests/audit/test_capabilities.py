@@ -152,3 +152,62 @@ def test_a_constant_too_large_for_the_dtype_is_found() -> None:
 
     assert passed(audit(Decoder().half(), checks="K11"), "K11")
     assert accused(audit(Overflowing().half(), checks="K11")) == {"K11"}
+
+
+class Bag(torch.nn.Module):
+    """Translates from an average of its source: no state of the encoder mixes positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed, self.head = torch.nn.Embedding(VOCAB, 8), torch.nn.Linear(8, VOCAB)
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        context = self.embed(source).mean(1, keepdim=True)
+        return self.head(self.embed(target).cumsum(1) + context)
+
+
+def test_an_encoder_that_mixes_nothing_is_not_called_causal() -> None:
+    assert passed(audit(Bag(), checks="K7"), "K7")
+
+
+class AsksForMask(torch.nn.Module):
+    """Looks at everything unless it is handed a mask; `forward` takes one, and may do without."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed, self.head = torch.nn.Embedding(VOCAB, 8), torch.nn.Linear(8, VOCAB)
+
+    def forward(self, ids: Tensor, attn_mask: Tensor | None = None) -> Tensor:
+        x = self.embed(ids)
+        scores = x @ x.mT
+        if attn_mask is not None:
+            scores = scores.masked_fill(attn_mask, -torch.inf)
+        return self.head(scores.softmax(-1) @ x)
+
+
+def test_a_model_that_was_not_given_its_mask_is_told_of() -> None:
+    report = audit(AsksForMask(), checks="K1", quick=True)
+    assert report.violations
+    assert any("'attn_mask' was not passed" in note for note in report.notes)
+
+
+class Outweighed(Decoder):
+    """Adds so much to hidden scores that only scores beyond thousands come through."""
+
+    def __init__(self) -> None:
+        super().__init__(layers=1)
+        self.blocks[0] = torch.nn.ModuleDict({"mix": self.blocks[0].mix})
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        x = self.embed(ids) + self.place(torch.arange(ids.size(1)))
+        q, k, v = self.blocks[0]["mix"](x).chunk(3, -1)
+        hidden = torch.ones(ids.size(1), ids.size(1)).triu(1)
+        return self.head(x + (q @ k.mT - 1e4 * hidden.to(x.dtype)).softmax(-1) @ v)
+
+
+def test_a_finite_mask_that_only_huge_scores_outweigh_is_remarked_upon_not_accused() -> None:
+    report = audit(Outweighed(), checks="K1")
+    assert not report.violations, str(report)
+    assert any("the mask adds a finite number" in note for note in report.notes)

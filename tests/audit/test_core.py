@@ -225,3 +225,27 @@ def test_a_function_that_is_not_deterministic_is_never_accused_of_looking_ahead(
     report = audit(drifting, inputs=torch.randn(2, 9, 3))
     assert {finding.check for finding in report.violations} == {"K0"}
     assert any(f.check == "K1" and f.verdict is Verdict.INCONCLUSIVE for f in report.findings)
+
+
+class Meddling(Decoder):
+    """Changes what belongs to everybody while it answers."""
+
+    def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
+        torch.manual_seed(7)
+        torch.set_default_dtype(torch.float16)
+        return super().forward(ids)[0]
+
+
+def test_a_model_that_changes_global_state_is_told_of_and_undone() -> None:
+    model = Meddling()
+    before = torch.get_default_dtype(), torch.initial_seed()
+    report = audit(model, checks="K0,K1", quick=True)
+    assert (torch.get_default_dtype(), torch.initial_seed()) == before
+    assert any("default dtype of the process" in note for note in report.notes)
+    assert any("random seed of the process" in note for note in report.notes)
+    assert not report.violations
+
+
+def test_a_vocabulary_of_one_is_refused() -> None:
+    with pytest.raises(InputError, match="vocab=1"):
+        audit(Decoder(), vocab=1)

@@ -8,6 +8,7 @@ import transformers
 from torch import Tensor, nn
 
 from lookleft.audit import Verdict, audit
+from lookleft.audit.run import planned_for
 
 SIZES = {
     "vocab_size": 97,
@@ -59,6 +60,49 @@ def test_labels_generation_and_packing_are_understood() -> None:
     assert {f.check: f.verdict for f in report.findings} == dict.fromkeys(
         ("K6", "K8", "K9", "K10"), Verdict.VERIFIED
     )
+
+
+@pytest.mark.parametrize("build", [llama, t5])
+def test_guessing_several_tokens_at_once_gives_the_same_text(build: object) -> None:
+    (found,) = audit(build(), checks="K10", backends=["sdpa"]).findings  # type: ignore[operator]
+    assert found.verdict is Verdict.VERIFIED
+    assert "a draft model" in found.reason
+
+
+def test_a_draft_model_that_is_believed_unseen_is_found() -> None:
+    model = llama()
+    honest = model.generate
+
+    def generate(assistant_model: nn.Module | None = None, **rest: object) -> Tensor:
+        """With a draft model at hand, it is asked alone."""
+        return (honest if assistant_model is None else assistant_model.generate)(**rest)
+
+    def tokens(ids: Tensor, n: int, is_token: Tensor | None = None, **how: object) -> Tensor:
+        mask = torch.ones_like(ids) if is_token is None else is_token.long()
+        settings = {"max_new_tokens": n, "do_sample": False, "pad_token_id": 0}
+        return generate(input_ids=ids, attention_mask=mask, **settings, **how)
+
+    found = audit(model, generate=tokens, checks="K10", backends=["sdpa"]).violations
+    assert "with a draft model" in found[0].reason
+
+
+@pytest.mark.slow
+def test_compiled_code_is_audited_on_request() -> None:
+    found = audit(llama(), checks="K1", backends="compile").findings
+    assert [one.configuration.split(", ")[1] for one in found] == [
+        "compiled by aot_eager",
+        "compiled by inductor",
+    ]
+    assert found[0].verdict is Verdict.VERIFIED
+    assert found[1].verdict in (Verdict.VERIFIED, Verdict.SKIPPED)  # by whether there is a compiler
+
+
+def test_the_sweep_over_all_backends_plans_flex_and_compiled_code() -> None:
+    words = [words for _, words in planned_for(llama(), checks="K1", backends="all")]
+    for name in ("flex_attention", "compiled by aot_eager", "sdpa", "eager"):
+        assert any(name in one for one in words), name
+    alone = [words for _, words in planned_for(llama(), checks="K1")]
+    assert not any("compiled" in one or "flex" in one for one in alone)
 
 
 def test_the_source_side_of_an_encoder_decoder_is_understood() -> None:

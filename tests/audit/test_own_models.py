@@ -16,7 +16,9 @@ from lookleft.audit.verdict import Report, Verdict
 from lookleft.bundle import Bundle
 from lookleft.cli.main import main
 from lookleft.config import EncoderOnlyConfig
-from lookleft.evaluate.audited import capabilities
+from lookleft.data.batch import Batch, as_rows
+from lookleft.engine.runner import Runner as Engine
+from lookleft.evaluate.audited import audited_runner, capabilities
 from lookleft.models import AnyConfig, AnyModel
 from lookleft.nn.attention import Attention
 
@@ -161,6 +163,59 @@ def test_a_network_and_a_bundle_can_be_handed_over_as_they_are() -> None:
     for target in (network, Bundle(network)):
         report = audit(target, checks="K1,K3,K4", quick=True)
         assert {found.verdict for found in report.findings} == {Verdict.VERIFIED}
+
+
+@pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens")
+def test_python_and_the_command_line_ask_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network = make(DECODERS_ONLY["rotary-grouped"], torch.float32)
+    Bundle(network).save(tmp_path / "ours", layout="lookleft")
+    options = {"checks": "labels,generation,encoder-decoder"}
+    here = [(f.check, f.configuration, str(f.verdict)) for f in audit(network, **options).findings]
+    words = [str(tmp_path / "ours"), "--checks", options["checks"]]
+    _, report = typed(words, monkeypatch, capsys)
+    there = [(f["check"], f["configuration"], f["verdict"]) for f in report["checks"]]
+    assert here == there
+    assert {"K9", "K10"} == {check for check, _, verdict in here if verdict == "VERIFIED"}
+
+
+@pytest.mark.parametrize(
+    "config", [DECODERS_ONLY["window-rotary"], TRANSLATORS["relative-rms"]], ids=["ring", "source"]
+)
+def test_a_network_passes_as_generation_drives_it(config: AnyConfig) -> None:
+    report = audit(**audited_runner(make(config, torch.float32)), checks="K1,K2,K3,K7,K10")
+    assert report.verdict is Verdict.VERIFIED, str(report)
+    verified = {found.check for found in report.findings if found.verdict is Verdict.VERIFIED}
+    assert verified >= {"K1", "K2", "K3", "K10"}
+
+
+class Forgetful:
+    """Drives a network, but answers a step as if nothing had come before."""
+
+    def __init__(self, network: AnyModel) -> None:
+        self.network, self.config = network, network.config
+        self.score, self.prefill, self.extend = network.score, network.prefill, network.extend
+
+    def step(self, ids: torch.Tensor, state: object) -> torch.Tensor:
+        del state
+        return self.score(Batch(as_rows(ids[:, None])))[:, 0]
+
+
+def test_a_runner_that_forgets_is_caught() -> None:
+    runner = Forgetful(make(DECODERS_ONLY["rotary-grouped"], torch.float32))
+    (found, *_) = audit(**audited_runner(runner), checks="K3", quick=True).findings
+    assert found.verdict is Verdict.DISPROVED
+    assert "not read" in (found.cause or "")
+
+
+@pytest.mark.parametrize("config", CAUSAL.values(), ids=CAUSAL)
+def test_the_engine_passes_for_every_family(config: AnyConfig) -> None:
+    engine = Engine(make(config, torch.float32), n_threads=1)
+    report = audit(**audited_runner(engine), quick=False)
+    assert report.verdict is Verdict.VERIFIED, str(report)
+    verified = {found.check for found in report.findings if found.verdict is Verdict.VERIFIED}
+    assert verified >= {"K0", "K1", "K2", "K3", "K4", "K5", "K10"}
 
 
 def typed(

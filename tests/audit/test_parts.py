@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,17 @@ from torch import Tensor, nn
 
 from lookleft.audit import Verdict, audit
 from lookleft.audit.cause import suggest
+from lookleft.audit.constants import constants_of, ids_with_meaning
 from lookleft.audit.copying import fresh_copy, modules_of
 from lookleft.audit.guard import scramble
 from lookleft.audit.precision import Rung, float64_throughout, judge
+from lookleft.audit.recognise import recognise
 from lookleft.audit.spec import parse_rule
 from lookleft.audit.tensors import by_position
+from lookleft.audit.verdict import Culprit, Finding
 from lookleft.errors import InputError
 
-from .subjects import Decoder
+from .subjects import Decoder, Experts
 
 
 @pytest.mark.parametrize(
@@ -152,6 +156,54 @@ def test_shapes_of_a_matrix_suggest_causes() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("op", "words"),
+    [
+        ("roll", "comes back at its beginning"),
+        ("flip", "backwards"),
+        ("fft_irfft", "circular"),
+        ("layer_norm", "statistic over time"),
+        ("gru", "both ends"),
+        ("reshape", "mixed up"),
+        ("mul", "summary of the row"),
+        ("matmul (softmax puts 50% of its weight on forbidden positions)", "mask is missing"),
+    ],
+)
+def test_the_call_where_a_leak_starts_suggests_a_cause(op: str, words: str) -> None:
+    culprit = Culprit("mixer", "Mixer", op=op)
+    assert words in (suggest(torch.ones(12, 12), parse_rule("causal"), culprit) or "")
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [(6, "6 wide instead of 4"), (12, "not applied")],
+)
+def test_a_window_that_is_too_wide_is_measured(seen: int, words: str) -> None:
+    used = torch.ones(12, 12).tril().triu(1 - seen)
+    assert words in (suggest(used, parse_rule("window:4")) or "")
+
+
+def test_a_choice_is_told_from_a_weight_by_its_missing_gradient() -> None:
+    found = audit(Experts(tokens_choose=False), checks="K1", quick=True).violations[0]
+    assert "a choice over time" in (found.cause or "")
+
+
+def test_numbers_in_attributes_and_in_code_are_found() -> None:
+    class Chunked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.window, self.eos_id = nn.Linear(2, 2), 96, 41
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x.flip(1) if x.size(1) > 513 else self.linear(x)
+
+    subject, _ = recognise(
+        Chunked(), parse_rule("causal"), inputs=torch.zeros(2, 5, 2), capabilities={}
+    )
+    assert {96, 513} <= constants_of(subject)
+    assert ids_with_meaning(subject, 50) == {41}
+
+
 def test_the_detection_limit_is_printed_and_small() -> None:
     report = audit(Decoder(), checks="K1", quick=True)
     (found,) = report.findings
@@ -160,25 +212,47 @@ def test_the_detection_limit_is_printed_and_small() -> None:
     assert found.detection_limit <= 1e-10
 
 
-def test_the_script_of_a_violation_runs_without_this_package(tmp_path: Path) -> None:
-    module = tmp_path / "peeking.py"
-    module.write_text(
-        "import torch\n"
-        "class Peeking(torch.nn.Module):\n"
-        "    def __init__(self):\n"
-        "        super().__init__()\n"
-        "        self.embed = torch.nn.Embedding(20, 4)\n"
-        "    def forward(self, ids):\n"
-        "        x = self.embed(ids)\n"
-        "        return x.cumsum(1) + x.roll(-1, 1)\n"
-    )
-    sys.path.insert(0, str(tmp_path))
-    try:
-        import peeking  # type: ignore[import-not-found]
+PEEKING = """
+import torch
 
-        found = audit(peeking.Peeking(), checks="K1", quick=True).violations[0]
+class Peeking(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = torch.nn.Embedding(20, 4)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        return x.cumsum(1) + x.roll(-1, 1)
+
+class Translating(Peeking):  # sees the padding of its source, and the next word of its target
+    def forward(self, src, tgt, src_key_padding_mask=None):
+        return super().forward(tgt) + self.embed(src).mean(1, keepdim=True)
+
+class Asking(Peeking):  # is given the causal mask and does not look at it
+    def forward(self, src, tgt, tgt_mask):
+        return super().forward(tgt) + self.embed(src).mean(1, keepdim=True) + 0.0 * len(tgt_mask)
+"""
+
+
+def found_in(tmp_path: Path, name: str, check: str) -> Finding:
+    (tmp_path / "peeking.py").write_text(PEEKING)
+    sys.path.insert(0, str(tmp_path))
+    sys.modules.pop("peeking", None)
+    try:
+        kind = getattr(import_module("peeking"), name)
+        return audit(kind(), checks=check, stop=True).violations[0]
     finally:
         sys.path.remove(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [("Peeking", "K1"), ("Translating", "K1"), ("Translating", "K7"), ("Asking", "K1")],
+)
+def test_the_script_of_a_violation_runs_without_this_package(
+    name: str, check: str, tmp_path: Path
+) -> None:
+    found = found_in(tmp_path, name, check)
     assert found.snippet is not None
     assert "lookleft" not in found.snippet
     script = tmp_path / "show.py"

@@ -20,19 +20,25 @@ from lookleft.audit.verdict import Finding, Report, Verdict
 from lookleft.audit.checks.base import TITLES
 from lookleft.audit.run import chosen_checks
 
-def audit(model, *, checks=None, **options):
+def planned_for(model, *, checks=None, **options):
+    keys = [key for key in chosen_checks(checks) if key in model]
+    return [(key, words) for key in keys for words in model[key]]
+
+def audit(model, *, checks=None, only=None, **options):
     if options.pop("spec", "causal") != "causal":
         raise AssertionError("the marker's options arrive here")
     findings = [
         Finding(key, TITLES[key], words, Verdict(verdict), f"reason for {words}")
         for key in checks or model
         for words, verdict in model.get(key, {}).items()
+        if only is None or (key, words) in only
     ]
     return Report("stand-in", findings, 0.1)
 
 module = types.ModuleType("lookleft.audit.run")
 module.audit = audit
 module.chosen_checks = chosen_checks
+module.planned_for = planned_for
 sys.modules["lookleft.audit.run"] = module
 """
 MARKED = """
@@ -86,9 +92,32 @@ def test_a_check_can_be_selected_by_keyword_and_by_last_failure(stage: pytest.Py
 
 def test_only_the_failed_configurations_count_as_failures(stage: pytest.Pytester) -> None:
     stage.makepyfile(test_it=MARKED)
-    outcomes = stage.runpytest().parseoutcomes()
+    assert stage.runpytest().parseoutcomes() == {"failed": 1, "passed": 2, "skipped": 1}
+
+
+def test_configurations_are_known_when_tests_are_collected(stage: pytest.Pytester) -> None:
+    stage.makepyfile(test_it=MARKED)
+    listed = [line for line in stage.runpytest("--collect-only", "-q").outlines if "[" in line]
+    assert listed == [
+        "test_it.py::test_decoder[K0 purity: eval]",
+        "test_it.py::test_decoder[K1 future-swap: sdpa, eval]",
+        "test_it.py::test_decoder[K1 future-swap: eager, train]",
+        "test_it.py::test_decoder[K6 packing: eval]",
+    ]
+    assert stage.runpytest("-k", "eager").parseoutcomes() == {"failed": 1, "deselected": 3}
+
+
+def test_a_factory_that_needs_fixtures_gives_one_item_per_check(stage: pytest.Pytester) -> None:
+    source = MARKED.replace("test_decoder()", "test_decoder(tmp_path)")
+    stage.makepyfile(test_it=source)
+    listed = [line for line in stage.runpytest("--collect-only", "-q").outlines if "[" in line]
+    assert [line.partition("[")[2] for line in listed] == [
+        "K0 purity]",
+        "K1 future-swap]",
+        "K6 packing]",
+    ]
     # Each of the three items once, and each of the four configurations once.
-    assert outcomes == {"failed": 2, "passed": 3, "skipped": 2}
+    assert stage.runpytest().parseoutcomes() == {"failed": 2, "passed": 3, "skipped": 2}
 
 
 def test_ids_survive_the_way_from_a_parallel_worker(stage: pytest.Pytester) -> None:
@@ -97,11 +126,11 @@ def test_ids_survive_the_way_from_a_parallel_worker(stage: pytest.Pytester) -> N
     result.stdout.fnmatch_lines(
         ["*FAILED*test_it.py::test_decoder[[]K1 future-swap: eager, train]*"]
     )
-    assert result.parseoutcomes() == {"failed": 2, "passed": 3, "skipped": 2}
+    assert result.parseoutcomes() == {"failed": 1, "passed": 2, "skipped": 1}
 
 
 def test_progress_ends_at_one_hundred_percent(stage: pytest.Pytester) -> None:
-    stage.makepyfile(test_it=MARKED)
+    stage.makepyfile(test_it=MARKED.replace("test_decoder()", "test_decoder(tmp_path)"))
     shown = stage.runpytest("-v").stdout.str()
     assert "100%]" in shown
     assert "150%]" not in shown
@@ -185,7 +214,7 @@ def test_inconclusive_passes_only_when_allowed(
         """
     )
     outcomes = stage.runpytest().parseoutcomes()
-    assert outcomes == ({"passed": 3} if is_green else {"failed": 3})
+    assert outcomes == ({"passed": 2} if is_green else {"failed": 2})
 
 
 def test_a_report_of_skips_alone_fails_the_fixture(stage: pytest.Pytester) -> None:

@@ -50,8 +50,8 @@ def detection_limit(session: Session, setting: Setting) -> float | None:
     keep = torch.stack([session.rule.protected(row) for row in changed])
 
     def notices(size: float) -> bool:
-        before = _planted(session, setting, call, size)
-        after = _planted(session, setting, other, size)
+        before = planted(session, setting, call, size)
+        after = planted(session, setting, other, size)
         return before is not None and after is not None and compare(before, after, keep).worst > 0
 
     return _smallest(notices)
@@ -69,14 +69,18 @@ def _smallest(notices: Callable[[float], bool]) -> float | None:
     return SIZES[low - 1] if low else None
 
 
-def _planted(session: Session, setting: Setting, call: Call, size: float) -> Tensor | None:
+def planted(
+    session: Session, setting: Setting, call: Call, size: float, seed: int | None = None
+) -> Tensor | None:
+    """Outputs with a leak of this size planted; None where there is nothing to plant it in."""
     call = cast(call, setting.dtype)
     if call.x.is_floating_point():
-        return session.out(setting, replace(call, x=call.x + size * call.x.roll(-1, 1)))
+        mixed = replace(call, x=call.x + size * call.x.roll(-1, 1))
+        return session.run(setting, mixed, seed=seed).out.detach()
     live = session.live(setting)
     session.forwards += 1
     axis = session.subject.time[0] if session.subject.is_batched else 0
     native = session.subject.native(call.x, session.subject.time[0])
-    with session.running(setting), Plant(native, size, axis) as plant:
+    with session.running(setting, seed), Plant(native, size, axis) as plant:
         out = live.forward(call).out.detach()
     return out if plant.count else None

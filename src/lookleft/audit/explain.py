@@ -9,6 +9,7 @@ from torch import Tensor
 
 from lookleft.audit.cause import suggest
 from lookleft.audit.checks.base import Hit, finding
+from lookleft.audit.jacobian import gradient_map
 from lookleft.audit.localise import localise
 from lookleft.audit.session import Session, Setting, changes
 from lookleft.audit.shrink import script
@@ -27,6 +28,11 @@ def explain(session: Session, check: str, hit: Hit, words: str, configuration: s
         f"output {target} changes when input {source} does, which {session.rule.name!r} forbids: "
         f"{words}, confirmed with B={hit.a.x.size(0)}, T={hit.a.x.size(1)}"
     )
+    culprit = localise(session, hit)
+    cause = None
+    if used is not None:
+        is_discrete = _is_discrete(session, hit, used)
+        cause = suggest(used, session.rule, culprit, is_discrete=is_discrete)
     found = finding(
         check,
         configuration,
@@ -34,13 +40,24 @@ def explain(session: Session, check: str, hit: Hit, words: str, configuration: s
         reason,
         worst=hit.difference.worst,
         pair=pair,
-        cause=suggest(used, session.rule) if used is not None else None,
-        culprit=localise(session, hit),
+        cause=cause,
+        culprit=culprit,
         snippet=script(session, hit),
         dependencies=dependency_map(used, session) if used is not None else None,
     )
     session.explained[check] = found
     return found
+
+
+def _is_discrete(session: Session, hit: Hit, used: Tensor) -> bool:
+    """Do values leak where no gradient does? Then something chooses instead of weighing."""
+    setting = replace(hit.setting, rows=None, length=used.size(1))
+    try:
+        norms = gradient_map(session, setting, list(range(used.size(0))))
+    except Exception:  # not differentiable, or its inputs cannot be found: nothing is known
+        return False
+    outside = norms.masked_fill(session.rule.allowed(used.size(1)), 0.0)
+    return bool(torch.isfinite(norms).all()) and float(outside.max()) < 1e-12 * float(norms.max())
 
 
 def explain_briefly(

@@ -20,6 +20,14 @@ def scramble(module: nn.Module, seed: int) -> None:
                 parameter.copy_(_redrawn(parameter.detach().float(), generator))
 
 
+def amplify(module: nn.Module, factor: float) -> None:
+    """Multiply every matrix of weights in place; norms keep their size, or they would undo it."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            if parameter.is_floating_point() and parameter.dim() > 1:
+                parameter.mul_(factor)
+
+
 def _redrawn(old: Tensor, generator: torch.Generator) -> Tensor:
     noise = torch.randn(old.shape, generator=generator)
     noise = torch.where(noise < 0, noise - 0.1, noise + 0.1)  # never close to zero

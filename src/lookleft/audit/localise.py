@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,8 @@ def localise(session: Session, hit: Hit, *, is_brief: bool = False) -> Culprit |
 
     A brief answer names the module only: no line, no list of other leaking modules.
     """
+    if hit.setting.compiler:  # nothing can be hooked into compiled code: ask what it was made of
+        hit = replace(hit, setting=replace(hit.setting, compiler=""))
     try:
         before = record(session, hit.setting, hit.a)
         after = record(session, hit.setting, hit.b)

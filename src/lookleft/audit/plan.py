@@ -10,26 +10,25 @@ import torch
 from lookleft.audit import huggingface
 from lookleft.audit.checks.batch import batch
 from lookleft.audit.checks.cache import cache
+from lookleft.audit.checks.compiled import compiled_swap
 from lookleft.audit.checks.dtype import dtype
 from lookleft.audit.checks.encoder_decoder import encoder_decoder
-from lookleft.audit.checks.future import (
-    future_swap,
-    lengths_swept,
-    truncation,
-    truncation_swept,
-)
+from lookleft.audit.checks.future import REPEATED, SPECIAL, future_swap, lengths_swept
 from lookleft.audit.checks.generation import generation
 from lookleft.audit.checks.gradient import gradient
 from lookleft.audit.checks.labels import labels
+from lookleft.audit.checks.loud import loud_weights
 from lookleft.audit.checks.packing import packing
 from lookleft.audit.checks.padding import padding
 from lookleft.audit.checks.purity import purity
 from lookleft.audit.checks.receptive import receptive_field
+from lookleft.audit.checks.truncation import truncation, truncation_swept
 from lookleft.audit.session import Session, Setting
 from lookleft.audit.verdict import Finding
 from lookleft.errors import InputError
 
 FLEX = "flex_attention"  # run only when asked for: it is compiled anew for every shape
+COMPILE = "compile"  # run only when asked for: compiling takes longer than all other checks
 
 Body = Callable[[Session, Setting], Finding]
 
@@ -43,15 +42,22 @@ class Planned:
     body: Body
     is_extra: bool = False
 
+    @property
+    def name(self) -> tuple[str, str]:
+        """The check and its configuration in words."""
+        return self.check, self.setting.words
+
 
 def planned(session: Session, backends: Sequence[str] | str | None) -> Iterator[Planned]:
     """Checks in the order in which they rely on each other."""
     names = chosen_backends(session, backends)
-    if FLEX in names:
-        yield from _flex(session.base)
-        names.remove(FLEX)
-        if not names:
-            return
+    is_sweep = _is_all(backends)
+    for name, special in ((FLEX, _flex), (COMPILE, _compiled)):
+        if name in names:
+            yield from (replace(one, is_extra=is_sweep) for one in special(session.base))
+            names.remove(name)
+    if not names and backends is not None and not is_sweep:
+        return
     base = replace(session.base, backend=names[0] if names else None)
     yield Planned("K0", base, purity)
     yield Planned("K5", base, batch)
@@ -84,13 +90,33 @@ _REST: tuple[tuple[str, Body], ...] = (
 def chosen_backends(session: Session, wanted: Sequence[str] | str | None) -> list[str]:
     """Attention backends to run, the model's own first; empty when there is no choice."""
     module = session.subject.module
-    usable = huggingface.backends(module) if module is not None else ()
-    if wanted is None or wanted == "all" or list(wanted) == ["all"]:
-        return list(usable[:1] if session.quick else usable)
+    usable = list(huggingface.backends(module)) if module is not None else []
+    if wanted is None or (session.quick and _is_all(wanted)):
+        return usable[:1] if session.quick else usable
+    special = [COMPILE] if module is not None else []
+    if getattr(module, "_supports_flex_attn", False):
+        special.append(FLEX)
+    if _is_all(wanted):
+        return usable + special
     asked = [wanted] if isinstance(wanted, str) else list(wanted)
-    if not usable:
+    if not usable and set(asked) - set(special):
         raise InputError(f"{session.subject.name} offers no choice of attention backend")
     return asked
+
+
+def _is_all(wanted: Sequence[str] | str | None) -> bool:
+    return wanted is not None and (wanted == "all" or list(wanted) == ["all"])
+
+
+def _compiled(base: Setting) -> Iterator[Planned]:
+    """Future-swap on compiled code, bit for bit in the model's own dtype.
+
+    The first backend traces and rewrites the graph; the second also generates code, if there is a
+    compiler for it. One that cannot compile the model says so and is skipped.
+    """
+    own = replace(base, dtype=None)
+    yield Planned("K1", replace(own, compiler="aot_eager"), compiled_swap, True)
+    yield Planned("K1", replace(own, compiler="inductor"), compiled_swap, True)
 
 
 def _flex(base: Setting) -> Iterator[Planned]:
@@ -125,6 +151,9 @@ def _modes(session: Session, base: Setting) -> Iterator[Planned]:
         yield Planned("K1", replace(dropping, is_scrambled=True), future_swap, True)
     yield Planned("K1", native, future_swap, True)
     yield Planned("K1", replace(base, grad=True), future_swap, True)
+    yield Planned("K1", replace(native, around="inference mode"), future_swap, True)
+    if has_weights:
+        yield Planned("K1", replace(native, around="autocast"), future_swap, True)
     for rows in (1, 2):
         yield Planned("K1", replace(base, rows=rows), future_swap, True)
     for flag in (True, False) if session.subject.plan.has("use_cache") else ():
@@ -148,9 +177,11 @@ def _masks(session: Session, base: Setting) -> Iterator[Planned]:
             yield Planned("K1", redrawn, future_swap, True)
             train = replace(base, dtype=None, mask=mask, is_training=True, grad=True)
             yield Planned("K1", train, future_swap, True)
-    yield Planned("K5", replace(base, mask="left"), batch, True)
-    yield Planned("K5", replace(base, mask="right"), batch, True)
+    for side in session.subject.plan.sides:
+        yield Planned("K5", replace(base, mask=side), batch, True)
     yield Planned("K4", replace(base, grad=True, is_brief=True), padding, True)
+    if session.is_wide:
+        yield Planned("K4", replace(base, dtype=None), padding, True)
 
 
 def _mask_kinds(session: Session) -> tuple[str, ...]:
@@ -162,13 +193,18 @@ def _mask_kinds(session: Session) -> tuple[str, ...]:
         "lookahead",
         "bidirectional",
     )
-    return ("ones", "left", "right") if is_invariant else ("ones", "right")
+    sides = session.subject.plan.sides if is_invariant else ("right",)
+    return ("ones", *(side for side in ("left", "right") if side in sides))
 
 
 def _inputs(session: Session, base: Setting) -> Iterator[Planned]:
     """Special tokens in the suffix, loud values, other lengths."""
     if session.subject.kind.special:
-        yield Planned("K1", replace(base, note="special tokens in the suffix"), future_swap, True)
+        yield Planned("K1", replace(base, note=SPECIAL), future_swap, True)
+    if session.subject.kind.is_discrete:
+        yield Planned("K1", replace(base, note=REPEATED), future_swap, True)
+        if session.subject.modules:
+            yield Planned("K1", replace(base, note="loud weights"), loud_weights, True)
     if not session.subject.kind.is_discrete:
         for magnitude in (10.0, 1e3):
             yield Planned("K1", replace(base, magnitude=magnitude), future_swap, True)

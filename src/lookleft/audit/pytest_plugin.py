@@ -1,4 +1,4 @@
-"""The audit inside pytest: a fixture for one line, a marker for one test per check.
+"""The audit inside pytest: a fixture for one line, a marker for a test per check and configuration.
 
 Pytest loads this file in every project where lookleft is installed, so importing it costs nothing:
 torch is imported when the fixture or the marker is used.
@@ -29,11 +29,11 @@ class _Result:
 
 
 _CHECK = "_lookleft_check"
+_OF_RUNS = ("allow_inconclusive", "stop", "progress")  # options that do not change the plan
 _RESULTS = pytest.StashKey[Sequence[_Result]]()
 _MARKER = (
     "lookleft(checks=None, spec='causal', allow_inconclusive=False, ...): the function returns a "
-    "model; each check of lookleft.audit becomes a test of its own, with one result per "
-    "configuration"
+    "model; each check of lookleft.audit becomes a test of its own in each configuration"
 )
 
 
@@ -64,19 +64,42 @@ def lookleft_audit() -> Callable[..., Report]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One item per check, so that `-k K1`, `--lf` and `-n` work as for any other test."""
+    """One item per check and configuration, so that `-k`, `--lf` and `-n` work as for any test.
+
+    What will be asked depends on the model, so a factory is called once while tests are collected.
+    One that needs fixtures cannot be: it gets an item per check, and an id for each configuration
+    as soon as it is known.
+    """
     marker = metafunc.definition.get_closest_marker("lookleft")
     if marker is None:
         return
     if marker.args:
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: mark.lookleft takes keywords only")
     checks = _select(marker.kwargs, metafunc.definition.nodeid)
+    asked = _planned(metafunc, marker.kwargs) or [(key, None) for key, _ in checks]
+    titles = dict(checks)
     metafunc.fixturenames.append(_CHECK)  # the function itself does not ask for it
     metafunc.parametrize(
         _CHECK,
-        [key for key, _ in checks],
-        ids=[f"{key} {title}" for key, title in checks],
+        asked,
+        ids=[f"{key} {titles[key]}" + (f": {words}" if words else "") for key, words in asked],
     )
+
+
+def _planned(
+    metafunc: pytest.Metafunc, options: Mapping[str, Any]
+) -> list[tuple[str, str | None]] | None:
+    """Checks and configurations, if the factory can be called now; else None."""
+    from lookleft.audit.run import planned_for
+
+    if metafunc.cls is not None or inspect.signature(metafunc.function).parameters:
+        return None
+    try:
+        model = metafunc.function()
+        rest = {key: value for key, value in options.items() if key not in _OF_RUNS}
+        return None if model is None else list(planned_for(model, **rest))
+    except Exception:  # it will be raised again, and shown, where tests are run
+        return None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -93,7 +116,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         pytest.fail(f"{pyfuncitem.originalname} must return the model it is marked for", False)
     options = dict(marker.kwargs)
     allow_inconclusive = options.pop("allow_inconclusive", False)
-    options["checks"] = (pyfuncitem.callspec.params[_CHECK],)
+    asked: Any = pyfuncitem.callspec.params[_CHECK]
+    check, words = asked
+    options["checks"] = (check,)
+    if words is not None:
+        _conclude_one(audit(model, **options, only=[(check, words)]), allow_inconclusive)
+        return True
     report = audit(model, **options)
     results = [_result(replace(report, findings=(f,)), allow_inconclusive) for f in report.findings]
     pyfuncitem.stash[_RESULTS] = results
@@ -101,6 +129,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         pytest.skip("the audit asks nothing of this model under this check")
     _conclude(results)
     return True
+
+
+def _conclude_one(report: Report, allow_inconclusive: bool) -> None:
+    """End an item that stands for one configuration."""
+    __tracebackhide__ = True
+    if not report.findings:
+        pytest.fail("the audit plans something else for this model each time it is built", False)
+    result = _result(report, allow_inconclusive)
+    if result.outcome == "failed":
+        pytest.fail(result.text, pytrace=False)
+    if result.outcome == "skipped":
+        pytest.skip(result.text)
 
 
 def _result(report: Report, allow_inconclusive: bool) -> _Result:

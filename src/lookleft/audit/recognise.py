@@ -10,16 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lookleft.audit.constants import ids_with_meaning
 from lookleft.audit.huggingface import is_huggingface, special_ids, vocabulary
+from lookleft.audit.masking import (
+    is_causal,
+    ways_to_call,
+    with_causal_mask,
+    with_mask_style,
+)
 from lookleft.audit.signature import MaskStyle, Plan, read_plan
 from lookleft.audit.spec import Rule
 from lookleft.audit.subject import Kind, Subject
-from lookleft.audit.trials import (
-    outputs_for,
-    with_mask_style,
-    with_positions,
-    with_whole_vocabulary,
-)
+from lookleft.audit.trials import outputs_for, with_positions, with_whole_vocabulary
 from lookleft.errors import InputError
 
 LENGTHS = (37, 17, 9, 5, 3, 2)  # the first that the subject accepts is used
@@ -37,6 +39,8 @@ def recognise(
     capabilities: Mapping[str, Callable[..., Any] | str | None],
 ) -> tuple[Subject, int]:
     """A subject and a length it accepts, or an InputError that says what is missing."""
+    if vocab is not None and vocab < 2:
+        raise InputError(f"vocab={vocab}: with fewer than 2 ids there is nothing to change")
     parts = _parts(target, capabilities)
     name = _name_of(target, parts["target"])
     plan = _plan_of(parts, name)
@@ -61,8 +65,14 @@ def recognise(
     )
     lengths = _lengths(length, rule, sample, subject.is_batched, time[0])
     subject, used = _first_that_runs(subject, _kinds(subject, sample, vocab), rule, lengths)
+    if config is None and (size := subject.kind.vocab) is not None:
+        special = {*subject.kind.special, *ids_with_meaning(subject, size)}
+        subject = replace(subject, kind=replace(subject.kind, special=tuple(sorted(special))))
     short = used if rule.documents is not None or subject.extras else min(used, 9)
-    return with_positions(with_mask_style(subject, short), short), used
+    subject = with_mask_style(subject, short)
+    if rule.name == "causal":
+        subject = with_causal_mask(subject, short)
+    return with_positions(subject, short), used
 
 
 class _Sample:
@@ -179,8 +189,9 @@ def _kinds(subject: Subject, sample: _Sample, vocab: int | None) -> list[Kind]:
 
 
 def _plain_ids(size: int, source_size: int | None) -> Kind:
-    """Ids without known meanings; the first few are the likeliest to have one (padding, end)."""
-    return Kind(size, special=tuple(range(min(4, size))), source_vocab=source_size)
+    """Ids without known meanings; the first and last are the likeliest to have one."""
+    special = sorted({*range(min(4, size)), size - 2, size - 1} - {-1})
+    return Kind(size, special=tuple(special), source_vocab=source_size)
 
 
 def _kind_of_sample(
@@ -260,7 +271,7 @@ def _first_that_runs(
         for length in lengths:
             candidate = replace(subject, kind=kind)
             try:
-                got = outputs_for(candidate, length)
+                candidate, got = _that_runs(candidate, length)
             except InputError:
                 raise
             except Exception as error:
@@ -280,14 +291,40 @@ def _first_that_runs(
     raise InputError(f"{subject.name} could not be run ({reason}); pass inputs= that it accepts")
 
 
+def _that_runs(subject: Subject, length: int) -> tuple[Subject, int]:
+    """The subject called in a way that works, and how many outputs that gives."""
+    ways = [replace(subject, plan=plan) for plan in ways_to_call(subject.plan)]
+    try:
+        got = outputs_for(ways[0], length)
+    except Exception:
+        running = [way for way in ways[1:] if (is_causal(way, min(length, 9)) is not None)]
+        if not running:
+            raise
+        best = next((way for way in running if is_causal(way, min(length, 9))), running[0])
+        return best, outputs_for(best, length)
+    if got == 1 < length and subject.plan.has("labels"):
+        asked = replace(subject, plan=_with_labels(subject.plan))
+        return asked, outputs_for(asked, length)
+    return subject, got
+
+
+def _with_labels(plan: Plan) -> Plan:
+    """A plan that always passes labels: some models answer for the last position only without."""
+    return replace(plan, needed=(*plan.needed, "labels"))
+
+
 def _can_generate(target: Any) -> bool:
     asks = getattr(target, "can_generate", None)
     return callable(getattr(target, "generate", None)) and (not callable(asks) or bool(asks()))
 
 
 def _huggingface_generate(model: Any) -> Callable[..., Tensor]:
-    def generate(ids: Tensor, n: int, is_token: Tensor | None = None) -> Tensor:
+    def generate(ids: Tensor, n: int, is_token: Tensor | None = None, **how: Any) -> Tensor:
         mask = torch.ones_like(ids) if is_token is None else is_token.long()
+        if getattr(model.config, "is_encoder_decoder", False):
+            defaults = model.generation_config
+            if defaults.decoder_start_token_id is None and defaults.bos_token_id is None:
+                how["decoder_start_token_id"] = 0  # any will do; a small config may name none
         out = model.generate(
             input_ids=ids,
             attention_mask=mask,
@@ -295,6 +332,7 @@ def _huggingface_generate(model: Any) -> Callable[..., Tensor]:
             do_sample=False,
             num_beams=1,
             pad_token_id=0,
+            **how,
         )
         return out if isinstance(out, Tensor) else out.sequences
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -61,6 +62,7 @@ def audit(
     length: int | None = None,
     seed: int = 0,
     stop: bool = False,
+    only: Sequence[tuple[str, str]] | None = None,
     progress: Callable[[Finding | str], None] | None = None,
 ) -> Report:
     """A report on what the target's outputs depend on; the target itself is left as it was.
@@ -71,42 +73,98 @@ def audit(
     `encode(source)` for encoder-decoders, `step(token, state) -> (out, state)`,
     `generate(ids, n) -> ids` or `(ids, scores)`, and `loss(ids, labels) -> scalar` or
     `loss(ids) -> (B, T)`.
-    `stop` ends the audit at the first violation; `progress` is told every finding as it comes.
+    `stop` ends the audit at the first violation; `only` names checks and configurations out of
+    `planned_for`; `progress` is told every finding as it comes.
     """
-    wanted = chosen_checks(checks, quick)
     tell = progress or _silent
     began = clock.perf_counter()
+    given = {"encode": encode, "decode": decode, "generate": generate, "step": step, "loss": loss}
+    options = _Options(inputs, spec, time, checks, quick, tiny, vocab, length, seed)
     with untouched():
-        if tiny:
-            target = _tiny(target, seed)
-        rule = parse_rule(spec)
-        given = {
-            "encode": encode,
-            "decode": decode,
-            "generate": generate,
-            "step": step,
-            "loss": loss,
-        }
-        original, name = target, type(target).__name__
-        target, offered = _offered(target)
-        given.update({key: value for key, value in offered.items() if given.get(key) is None})
-        subject, used = recognise(
-            target, rule, inputs=inputs, time=time, vocab=vocab, length=length, capabilities=given
-        )
-        if offered or target is not original:
-            subject.name = name
-        tell(f"auditing {subject.name} at length {used} under the rule {rule.name}")
-        session = Session(subject, rule, used, seed=seed, quick=quick)
-        session.asked = wanted if checks is not None else ()
-        session.choose_precision()
+        session, wanted = _prepared(target, given, options)
+        subject = session.subject
+        tell(f"auditing {subject.name} at length {session.length} under {session.rule.name}")
         findings = []
-        for found in _findings(session, wanted, backends):
+        for one in planned(session, backends):
+            if one.check not in wanted or (only is not None and one.name not in only):
+                continue
+            found = guarded(one.check, one.setting, one.body, session, is_extra=one.is_extra)
             findings.append(found)
             tell(found)
             if stop and found.verdict is Verdict.DISPROVED:
                 break
     seconds = clock.perf_counter() - began
     return Report(subject.name, tuple(findings), seconds, session.forwards, tuple(session.notes))
+
+
+def planned_for(
+    target: Any,
+    *,
+    inputs: Any = None,
+    spec: Spec = "causal",
+    time: tuple[int, int] = (1, 1),
+    checks: Sequence[str] | str | None = None,
+    backends: Sequence[str] | str | None = None,
+    quick: bool = False,
+    tiny: bool = False,
+    vocab: int | None = None,
+    length: int | None = None,
+    seed: int = 0,
+    **capabilities: Callable[..., Any] | str | None,
+) -> list[tuple[str, str]]:
+    """(check, configuration) of everything an audit with these options would ask.
+
+    Costs the few forwards that show how the target wants to be called.
+    """
+    options = _Options(inputs, spec, time, checks, quick, tiny, vocab, length, seed)
+    with untouched():
+        session, wanted = _prepared(target, dict(capabilities), options)
+        names = [one.name for one in planned(session, backends) if one.check in wanted]
+    return list(dict.fromkeys(names))
+
+
+@dataclass(frozen=True)
+class _Options:
+    """What the caller asked for, as `audit` describes it."""
+
+    inputs: Any
+    spec: Spec
+    time: tuple[int, int]
+    checks: Sequence[str] | str | None
+    quick: bool
+    tiny: bool
+    vocab: int | None
+    length: int | None
+    seed: int
+
+
+def _prepared(
+    target: Any, given: dict[str, Any], options: _Options
+) -> tuple[Session, tuple[str, ...]]:
+    """A session that knows how to call the target, and the checks to run in it."""
+    wanted = chosen_checks(options.checks, options.quick)
+    if options.tiny:
+        target = _tiny(target, options.seed)
+    rule = parse_rule(options.spec)
+    original, name = target, type(target).__name__
+    target, offered = _offered(target)
+    given.update({key: value for key, value in offered.items() if given.get(key) is None})
+    subject, used = recognise(
+        target,
+        rule,
+        inputs=options.inputs,
+        time=options.time,
+        vocab=options.vocab,
+        length=options.length,
+        capabilities=given,
+    )
+    if target is not original:
+        subject.name = name
+    session = Session(subject, rule, used, seed=options.seed, quick=options.quick)
+    session.asked = wanted if options.checks is not None else ()
+    session.notes.extend(subject.notes)
+    session.choose_precision()
+    return session, wanted
 
 
 def _offered(target: Any) -> tuple[Any, dict[str, Any]]:
@@ -117,13 +175,14 @@ def _offered(target: Any) -> tuple[Any, dict[str, Any]]:
     """
     target = getattr(target, "_orig_mod", target)  # a compiled module holds the one it was made of
     offer = getattr(target, "audit_subject", None)
-    if not callable(offer):
-        return target, {}
-    offered = offer()
-    if isinstance(offered, Mapping):
-        rest = dict(offered)
-        return rest.pop("target", None), rest
-    return offered, {}
+    offered = offer() if callable(offer) else target
+    rest = dict(offered) if isinstance(offered, Mapping) else {"target": offered}
+    target = rest.pop("target", None)
+    if type(target).__module__.startswith("lookleft.models."):
+        # Our own networks also generate and have a loss, in packages that lie above them. The audit
+        # stands alone, so it asks by name, and only when one of them is brought in.
+        rest = import_module("lookleft.evaluate.audited").capabilities(target) | rest
+    return target, rest
 
 
 def _tiny(target: Any, seed: int) -> Any:
@@ -132,14 +191,6 @@ def _tiny(target: Any, seed: int) -> Any:
     name = name or type(target).__name__
     build = import_module("lookleft.audit.zoo").build_tiny  # brings its library, so only here
     return build(name, seed=seed)
-
-
-def _findings(
-    session: Session, wanted: Sequence[str], backends: Sequence[str] | str | None
-) -> Iterator[Finding]:
-    for one in planned(session, backends):
-        if one.check in wanted:
-            yield guarded(one.check, one.setting, one.body, session, is_extra=one.is_extra)
 
 
 def assert_causal(

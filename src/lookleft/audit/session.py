@@ -6,14 +6,14 @@ import random
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from lookleft.audit.guard import scramble
+from lookleft.audit.guard import amplify, scramble
 from lookleft.audit.huggingface import plain_experts, set_backend
 from lookleft.audit.inputs import Draw
 from lookleft.audit.precision import Rung, float64_throughout, judge
@@ -38,6 +38,9 @@ class Setting:
     rows: int | None = None
     length: int | None = None
     magnitude: float = 1.0
+    loudness: float = 1.0  # every matrix of weights is multiplied by this
+    around: str = ""  # "inference mode" or "autocast"
+    compiler: str = ""  # a backend of torch.compile
     is_brief: bool = False  # fewer probes: another setting runs them all
     note: str = ""
 
@@ -55,6 +58,9 @@ class Setting:
             f"T={self.length}" if self.length else "",
             f"inputs x{self.magnitude:g}" if self.magnitude != 1.0 else "",
             "scrambled weights" if self.is_scrambled else "",
+            f"weights x{self.loudness:g}" if self.loudness != 1.0 else "",
+            self.around,
+            f"compiled by {self.compiler}" if self.compiler else "",
             self.note,
             str(self.dtype).removeprefix("torch.") if self.dtype else "native dtype",
         ]
@@ -85,14 +91,22 @@ class Session:
     notes: list[str] = field(default_factory=list)
     is_wide: bool = True  # float64 is possible
     noise: float = 0.0  # relative difference of two identical calls: zero for honest kernels
+    is_random: bool = False  # outputs in eval mode change with the random seed
     asked: tuple[str, ...] = ()  # checks the user named
+    seconds_traced: float | None = None  # what torch.compile took without generating code
     explained: dict[str, Finding] = field(default_factory=dict)  # the first violation of each check
     _variants: dict[tuple[Any, ...], Subject | None] = field(default_factory=dict)
+    _compiled: dict[tuple[Any, ...], Subject] = field(default_factory=dict)
 
     @property
     def base(self) -> Setting:
         """The plainest setting: float64 if the subject can, else its own dtype."""
         return Setting() if self.is_wide else Setting(dtype=None)
+
+    @property
+    def closeness(self) -> str:
+        """To what answers of other shapes have to agree, in words."""
+        return "1e-9" if self.is_wide else "1e-5"
 
     @property
     def brief_length(self) -> int:
@@ -103,14 +117,21 @@ class Session:
         """Find out whether float64 is possible at all, and say so when it is not."""
         call, _ = self.dress(Setting(), self.draw(0).x(2, min(self.length, 9)))
         try:
-            self.run(Setting(), call)
+            if not self.subject.modules and self.subject.kind.is_discrete:
+                raise TypeError("a function of ids has no weights that could be cast")
+            if (kind := self.run(Setting(), call).out.dtype) != torch.float64:
+                raise TypeError(f"it answers in {str(kind).removeprefix('torch.')} all the same")
             self.noise = self.noise_of(Setting(), call)
+            outs = [self.run(Setting(), call, seed=self.seed + n).out for n in (0, 4321)]
+            self.is_random = not torch.equal(*outs)
         except Exception as error:
             self.is_wide = False
             self.note(
                 f"float64 cannot be run ({type(error).__name__}: {error})"[:160]
-                + "; comparisons of other shapes use a floor of 1e-2 in the model's own dtype"
+                + "; in comparisons of other shapes 1e-5 counts as rounding and 1e-2 as a fault"
             )
+            with suppress(Exception):  # the checks themselves say what is wrong
+                self.noise = self.noise_of(self.base, call)
 
     def draw(self, offset: int = 0) -> Draw:
         """A source of probe inputs; the same offset draws the same inputs."""
@@ -129,12 +150,15 @@ class Session:
 
     def variant(self, setting: Setting) -> Subject:
         """The subject with the dtype and weights of a setting; made once."""
-        key = (setting.dtype, setting.is_scrambled)
+        key = (setting.dtype, setting.is_scrambled, setting.loudness)
         if key not in self._variants:
             twin = self.subject.copied()
             if setting.is_scrambled:
                 for module in twin.modules:
                     scramble(module, self.seed)
+            if setting.loudness != 1.0:
+                for module in twin.modules:
+                    amplify(module, setting.loudness)
             if setting.dtype is not None:
                 for module in twin.modules:
                     module.to(setting.dtype)
@@ -146,7 +170,13 @@ class Session:
         return found
 
     def live(self, setting: Setting) -> Subject:
-        """A fresh twin in the given setting; nothing done to it outlives it."""
+        """A fresh twin in the given setting; nothing done to it outlives it.
+
+        A compiled one is kept: every fresh one would be compiled anew.
+        """
+        key = (setting.compiler, setting.dtype, setting.is_scrambled, setting.is_training)
+        if key in self._compiled:
+            return self._compiled[key]
         twin = self.variant(setting).copied(share_parameters=True)
         for module in twin.modules:
             module.train(setting.is_training)
@@ -154,25 +184,41 @@ class Session:
                 _force_dropout(module, setting.dropout)
             if setting.backend is not None:
                 set_backend(module, setting.backend)
+        if setting.compiler:
+            whole = torch.compile(twin.parts["target"], backend=setting.compiler, dynamic=False)
+            twin.parts = {**twin.parts, "target": whole}
+            self._compiled[key] = twin
         return twin
 
     @contextmanager
     def running(self, setting: Setting, seed: int | None = None) -> Iterator[None]:
         """The surroundings of a forward: precision, gradients, one fixed random state."""
         with ExitStack() as stack:
+            stack.callback(torch.set_default_dtype, torch.get_default_dtype())
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore")
             stack.enter_context(torch.set_grad_enabled(setting.grad))
+            if setting.around == "inference mode":
+                stack.enter_context(torch.inference_mode())
+            elif setting.around == "autocast":
+                stack.enter_context(torch.autocast("cpu", dtype=torch.bfloat16))
             if setting.dtype == torch.float64:
                 stack.enter_context(float64_throughout())
             reseed(self.seed if seed is None else seed)
             yield
 
-    def run(self, setting: Setting, call: Call, live: Subject | None = None) -> Answer:
+    def run(
+        self,
+        setting: Setting,
+        call: Call,
+        live: Subject | None = None,
+        *,
+        seed: int | None = None,
+    ) -> Answer:
         """One forward on a fresh twin, or on the one given."""
         live = self.live(setting) if live is None else live
         self.forwards += 1
-        with self.running(setting):
+        with self.running(setting, seed):
             answer = live.forward(cast(call, setting.dtype))
         return replace(answer, out=answer.out.detach()) if not setting.grad else answer
 
@@ -216,6 +262,14 @@ class Session:
         diff = compare(first, second, torch.ones(first.shape[:2], dtype=torch.bool))
         return diff.relative if diff.is_finite else 0.0
 
+    def draws_alike(self, setting: Setting, a: Call, b: Call) -> bool:
+        """Do two calls use up equally many random numbers? Else the same seed means little."""
+        states = []
+        for call in (a, b):
+            self.out(setting, call)
+            states.append(torch.get_rng_state())
+        return torch.equal(*states)
+
     def ladder(
         self, setting: Setting, a: Call, b: Call, keep: Tensor
     ) -> tuple[Rung, float | None, float | None]:
@@ -223,6 +277,8 @@ class Session:
         sizes: list[float | None] = []
         for dtype in (torch.float32, torch.float64):
             try:
+                if dtype == torch.float64 and not self.is_wide:
+                    raise TypeError("known not to work")
                 twin = replace(setting, dtype=dtype)
                 diff = compare(self.out(twin, a), self.out(twin, b), keep)
                 sizes.append(diff.relative if diff.is_finite else None)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from lookleft.audit.huggingface import is_from_library
 from lookleft.audit.session import Session
+from lookleft.audit.signature import TriangleStyle
 
 if TYPE_CHECKING:
     from lookleft.audit.checks.base import Hit
@@ -36,29 +37,44 @@ def script(session: Session, hit: Hit) -> str | None:
     """A script that shows the hit; None when its inputs cannot be written down."""
     subject = session.subject
     is_plain = subject.time == (1, 1) and subject.is_batched and not subject.extras
-    if not is_plain or hit.a.x.numel() > _MOST_VALUES or hit.a.source is not None:
+    inputs = [value for call in (hit.a, hit.b) for value in (call.x, call.source)]
+    size = max(0 if value is None else value.numel() for value in inputs)
+    if not is_plain or size > _MOST_VALUES or hit.a.labels is not None:
         return None
-    rows = [row for row in range(hit.keep.size(0)) if bool(hit.keep[row].any())]
-    row, kept = rows[0], hit.keep[rows[0]].nonzero()[:, 0].tolist()
+    row = hit.difference.where[0] if hit.difference.where else int(hit.keep.any(1).int().argmax())
+    kept = hit.keep[row].nonzero()[:, 0].tolist()
     wide = ".double()" if hit.setting.dtype == torch.float64 else ""
     mode = ".train()" if hit.setting.is_training else ".eval()"
+    named = _named_lines(session, hit)
     lines = [
         "import torch",
         *_model_lines(subject.module, hit),
         f"model = model{wide}{mode}",
-        f"a = {_written(hit.a.x)}",
-        f"b = {_written(hit.b.x)}",
-        *_named_lines(session, hit),
+        *_input_lines(session, hit),
+        *named,
         "def run(x):",
         "    torch.manual_seed(0)",
         "    with torch.no_grad():",
-        f"        out = model(x{', **named' if _named_lines(session, hit) else ''})",
+        f"        out = model({'x' if hit.a.source is None else '**x'}{', **named' * bool(named)})",
         "    out = out[0] if isinstance(out, tuple) else out",
         '    return getattr(out, "logits", out)',
         f"apart = (run(a) - run(b))[{row}, {kept}].abs().max()",
         'print("largest change where nothing may change:", float(apart))',
     ]
     return "\n".join(lines) + "\n"
+
+
+def _input_lines(session: Session, hit: Hit) -> list[str]:
+    """The two inputs; of an encoder-decoder both sides, of which one is the same."""
+    a, b, plan = hit.a, hit.b, session.subject.plan
+    if a.source is None or b.source is None:
+        return [f"a = {_written(a.x)}", f"b = {_written(b.x)}"]
+    names = {plan.roles["source"]: (a.source, b.source), plan.first: (a.x, b.x)}
+    whole = ", ".join(f"{name!r}: {_written(one)}" for name, (one, _) in names.items())
+    other = ", ".join(
+        f"{name!r}: {_written(two)}" for name, (one, two) in names.items() if one is not two
+    )
+    return [f"a = {{{whole}}}", f"b = {{**a, {other}}}"]
 
 
 def _model_lines(module: nn.Module | None, hit: Hit) -> list[str]:
@@ -98,13 +114,16 @@ def _named_lines(session: Session, hit: Hit) -> list[str]:
     """The masks and flags of the call, by the names the model gives them."""
     plan, call = session.subject.plan, hit.a
     named: dict[str, str] = {}
-    if call.is_token is not None and plan.has("is_token"):
-        mask = plan.styles["is_token"].write(call.is_token)
-        named[plan.roles["is_token"]] = _written(mask)
+    masks = {"is_token": call.is_token, "source_is_token": call.source_is_token}
+    for role, mask in (masks | {"memory_is_token": call.source_is_token}).items():
+        if mask is not None and plan.has(role):
+            named[plan.roles[role]] = _written(plan.styles[role].write(mask))
     for role in ("positions", "documents"):
         value = getattr(call, role)
         if value is not None and plan.has(role):
             named[plan.roles[role]] = _written(value)
+    if plan.has("triangle"):
+        named[plan.roles["triangle"]] = _triangle(plan.triangle, call.x.size(1), hit)
     if call.use_cache is not None and plan.has("use_cache"):
         named[plan.roles["use_cache"]] = str(call.use_cache)
     if call.attentions and plan.has("attentions"):
@@ -112,6 +131,18 @@ def _named_lines(session: Session, hit: Hit) -> list[str]:
     if not named:
         return []
     return ["named = {" + ", ".join(f"{key!r}: {value}" for key, value in named.items()) + "}"]
+
+
+def _triangle(style: TriangleStyle, length: int, hit: Hit) -> str:
+    """The causal mask as an expression."""
+    wide = ", dtype=torch.float64" if hit.setting.dtype == torch.float64 else ""
+    forms = {
+        "added": f"torch.full(({length}, {length}), -torch.inf{wide}).triu(1)",
+        "hide": f"torch.ones({length}, {length}, dtype=torch.bool).triu(1)",
+        "allow": f"torch.ones({length}, {length}, dtype=torch.bool).tril()",
+        "ones": f"torch.ones({length}, {length}, dtype=torch.long).tril()",
+    }
+    return forms[style.form] + "[None]" * style.axes
 
 
 def _written(values: Tensor) -> str:

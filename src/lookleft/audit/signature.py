@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -41,12 +41,15 @@ _ROLES: dict[str, tuple[str, ...]] = {
     ),
     "use_cache": ("use_cache", "return_cache"),
     "offset": ("start_pos", "offset", "cache_position"),
-    "labels": ("labels", "targets"),
+    "labels": ("labels", "targets", "target"),
     "documents": ("document_ids", "doc_ids", "documents", "segment_ids", "seq_ids", "docs"),
     "attentions": ("output_attentions", "return_attention", "return_attn", "return_weights"),
 }
 _TARGETS = ("decoder_input_ids", "tgt", "target", "target_ids", "tgt_ids", "trg", "dec_input")
 _SOURCES = ("input_ids", "src", "source", "source_ids", "src_ids", "enc_input", "memory")
+_LENGTHS = ("lengths", "lens", "seq_lens", "seq_lengths", "input_lengths", "x_lengths", "seq_len")
+_SOURCE_LENGTHS = ("src_lengths", "source_lengths", "src_lens", "src_len", *_LENGTHS)
+_TARGET_LENGTHS = ("tgt_lengths", "target_lengths", "tgt_lens", "tgt_len")
 _SOURCE_MASKS = (
     "attention_mask",
     "source_is_token",
@@ -62,7 +65,9 @@ _TARGET_MASKS = (
     "tgt_key_padding_mask",
     "target_padding_mask",
 )
-_TRIANGLES = ("tgt_mask",)  # torch's own decoders take the causal mask from the caller
+# Some models take the causal mask from the caller, torch's own decoders among them.
+_TARGET_TRIANGLES = ("tgt_mask", "target_mask", "trg_mask")
+_TRIANGLES = ("attn_mask", "causal_mask", "tgt_mask", "src_mask", "mask")
 _PAD_IS_TRUE = ("pad", "padding")  # in a mask's name: True marks padding
 
 _OUTPUTS = ("logits", "last_hidden_state", "log_probs", "output", "out", "hidden_states")
@@ -71,13 +76,34 @@ _CACHES = (*_ROLES["cache"], "memory", "present", "presents")
 
 @dataclass(frozen=True)
 class MaskStyle:
-    """How a padding mask is written: its type, and whether True marks a token."""
+    """How padding is written: as a mask of some type and polarity, or as the lengths of rows."""
 
     token_is_true: bool = True
     dtype: torch.dtype = torch.bool
+    axes: int = 0  # of size one between the rows and the positions
+    is_lengths: bool = False  # one number per row, which can describe padding on the right only
 
     def write(self, is_token: Tensor) -> Tensor:
-        return (is_token if self.token_is_true else ~is_token).to(self.dtype)
+        """(B, T) -> (B,), (B, T), (B, 1, T) or (B, 1, 1, T)."""
+        if self.is_lengths:
+            return is_token.long().sum(1)
+        mask = (is_token if self.token_is_true else ~is_token).to(self.dtype)
+        return mask.reshape(mask.size(0), *[1] * self.axes, mask.size(1))
+
+
+@dataclass(frozen=True)
+class TriangleStyle:
+    """How a model that wants the causal mask from its caller wants it written."""
+
+    form: str = "added"  # 0 and -inf; "hide", "allow": True means so; "ones": 1 means allow
+    axes: int = 0  # of size one in front
+
+    def write(self, length: int, dtype: torch.dtype) -> Tensor:
+        """-> (T, T), (1, T, T) or (1, 1, T, T)."""
+        future = torch.ones(length, length, dtype=torch.bool).triu(1)
+        forms = {"hide": future, "allow": ~future, "ones": (~future).long()}
+        added = torch.zeros(length, length, dtype=dtype).masked_fill(future, -torch.inf)
+        return forms.get(self.form, added).reshape(*[1] * self.axes, length, length)
 
 
 @dataclass(frozen=True)
@@ -88,12 +114,30 @@ class Plan:
     roles: Mapping[str, str] = field(default_factory=dict)
     positional: tuple[str, ...] = ()  # roles passed by position, in order
     styles: Mapping[str, MaskStyle] = field(default_factory=dict)
+    triangle: TriangleStyle = TriangleStyle()
+    triangles: tuple[str, ...] = ()  # parameters that may want the causal mask
     first_position: int = 0  # what the model calls the first position
     needed: tuple[str, ...] = ()  # roles whose parameter has no default
     unknown: tuple[str, ...] = ()  # required parameters nobody can guess
 
     def has(self, role: str) -> bool:
         return role in self.roles
+
+    @property
+    def needed_names(self) -> tuple[str, ...]:
+        """Parameters without a default that play a known role."""
+        return tuple(self.roles[role] for role in self.needed)
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """Where rows can be padded, as far as the model can be told."""
+        style = self.styles.get("is_token")
+        return ("right",) if style is not None and style.is_lengths else ("right", "left")
+
+    def without(self, role: str) -> Plan:
+        """The same plan, one role left out."""
+        roles = {other: name for other, name in self.roles.items() if other != role}
+        return replace(self, roles=roles, needed=tuple(r for r in self.needed if r != role))
 
 
 def read_plan(function: Callable[..., Any], name: str) -> Plan:
@@ -117,6 +161,8 @@ def read_plan(function: Callable[..., Any], name: str) -> Plan:
     else:
         first = names[0]
         roles = {role: found for role in _ROLES if (found := _first_of(_ROLES[role], names[1:]))}
+        if "is_token" not in roles and (found := _first_of(_LENGTHS, names[1:])):
+            roles["is_token"] = found
     positional = tuple(
         "x" if p.name == first else "source" if p.name == source else ""
         for p in parameters
@@ -124,17 +170,19 @@ def read_plan(function: Callable[..., Any], name: str) -> Plan:
     )
     if target is not None and source is not None and names.index(source) > names.index(target):
         positional = ("x", "source")
-    given = {first, source, *roles.values()}
-    unknown = tuple(
-        p.name for p in parameters if p.default is inspect.Parameter.empty and p.name not in given
-    )
+    triangles = tuple(n for n in _TRIANGLES if n in names and n not in (first, source))
     bare = {p.name for p in parameters if p.default is inspect.Parameter.empty}
+    if source is None and (must := [n for n in triangles if n in bare and n not in roles.values()]):
+        roles["triangle"] = must[0]
+    given = {first, source, *roles.values()}
+    unknown = tuple(p.name for p in parameters if p.name in bare and p.name not in given)
     by_name = {first, source} & {"input_ids", "decoder_input_ids"}
     return Plan(
         first,
         roles,
         positional=() if by_name else positional,
         styles={role: _style(roles[role]) for role in roles if role.endswith("is_token")},
+        triangles=() if source else triangles,
         needed=tuple(role for role, found in roles.items() if found in bare),
         unknown=unknown,
     )
@@ -143,13 +191,13 @@ def read_plan(function: Callable[..., Any], name: str) -> Plan:
 def _two_sided(names: list[str], source: str, target: str) -> dict[str, str]:
     roles = {"source": source}
     rest = [name for name in names if name not in (source, target)]
-    if found := _first_of(_SOURCE_MASKS, rest):
+    if found := _first_of((*_SOURCE_MASKS, *_SOURCE_LENGTHS), rest):
         roles["source_is_token"] = found
         if found != "memory_key_padding_mask" and "memory_key_padding_mask" in rest:
             roles["memory_is_token"] = "memory_key_padding_mask"  # the same rows, seen from afar
-    if found := _first_of(_TARGET_MASKS, rest):
+    if found := _first_of((*_TARGET_MASKS, *_TARGET_LENGTHS), rest):
         roles["is_token"] = found
-    if found := _first_of(_TRIANGLES, rest):
+    if found := _first_of(_TARGET_TRIANGLES, rest):
         roles["triangle"] = found
     for role in ("cache", "use_cache", "labels", "attentions"):
         if found := _first_of(_ROLES[role], rest):
@@ -164,6 +212,8 @@ def _first_of(candidates: tuple[str, ...], names: list[str]) -> str | None:
 
 
 def _style(name: str) -> MaskStyle:
+    if name in (*_SOURCE_LENGTHS, *_TARGET_LENGTHS):
+        return MaskStyle(is_lengths=True)
     if any(part in name for part in _PAD_IS_TRUE):
         return MaskStyle(token_is_true=False)
     return MaskStyle(dtype=torch.long if name.endswith("attention_mask") else torch.bool)

@@ -82,6 +82,7 @@ class Subject:
     is_batched: bool = True
     extras: Mapping[str, Any] = field(default_factory=dict)  # inputs the user fixed
     config: Any = None  # a Hugging Face config, if there is one
+    notes: tuple[str, ...] = ()  # what was found out about how it wants to be called
 
     @property
     def modules(self) -> list[nn.Module]:
@@ -148,7 +149,7 @@ class Subject:
             "cache": call.cache,
             "use_cache": call.use_cache,
             "attentions": call.attentions or None,
-            "triangle": _triangle(call.x.size(1), call.x),
+            "triangle": self._triangle(call),
         }
         for role in ("is_token", "source_is_token"):
             mask = getattr(call, role)
@@ -175,6 +176,7 @@ class Subject:
             "is_token": torch.ones(rows, total, dtype=torch.bool),
             "positions": torch.arange(call.offset, total).expand(rows, -1),
             "documents": torch.zeros(rows, length, dtype=torch.long),
+            "labels": torch.zeros(rows, length, dtype=torch.long),
         }
         if call.source is not None:
             plain["source_is_token"] = torch.ones(call.source.shape[:2], dtype=torch.bool)
@@ -184,6 +186,12 @@ class Subject:
             if role in self.plan.needed and getattr(call, role) is None
         }
         return call.changed(**missing) if missing else call
+
+    def _triangle(self, call: Call) -> Tensor:
+        """The causal mask for models that want it from their caller."""
+        is_wide = call.x.is_floating_point()
+        dtype = call.x.dtype if is_wide else torch.get_default_dtype()
+        return self.plan.triangle.write(call.x.size(1), dtype)
 
     def _fitted(self, value: Any, call: Call) -> Any:
         if not isinstance(value, Tensor) or value.dim() == 0:
@@ -222,8 +230,3 @@ def cast(call: Call, dtype: torch.dtype | None) -> Call:
         if (value := getattr(call, name)) is not None and value.is_floating_point()
     }
     return replace(call, **changes) if changes else call
-
-
-def _triangle(length: int, x: Tensor) -> Tensor:
-    dtype = x.dtype if x.is_floating_point() else torch.get_default_dtype()
-    return torch.full((length, length), -torch.inf, dtype=dtype).triu(1)  # (T, T)

@@ -1,4 +1,4 @@
-"""Trial runs that show how a subject wants its ids, masks and positions."""
+"""Trial runs that show how a subject wants its ids and positions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from lookleft.audit.inputs import Draw
-from lookleft.audit.signature import MaskStyle
 from lookleft.audit.subject import Call, Subject, cast
 
 
@@ -81,60 +80,4 @@ def with_positions(subject: Subject, length: int) -> Subject:
             break
         if out.shape == expected.shape and torch.allclose(out, expected, rtol=1e-3, atol=1e-5):
             return trial
-    roles = {role: name for role, name in subject.plan.roles.items() if role != "positions"}
-    return replace(subject, plan=replace(subject.plan, roles=roles))
-
-
-def with_mask_style(subject: Subject, length: int) -> Subject:
-    """The subject with its padding masks written the way it understands, or without them."""
-    plan = subject.plan
-    for role in ("is_token", "source_is_token"):
-        if not plan.has(role):
-            continue
-        guess = plan.styles[role]
-        is_ambiguous = plan.roles[role] in ("mask", "src_mask", "source_mask", "valid")
-        turns = (
-            (guess.token_is_true, not guess.token_is_true)
-            if is_ambiguous
-            else (guess.token_is_true,)
-        )
-        dtypes = dict.fromkeys((guess.dtype, torch.bool, torch.long, torch.float32))
-        styles = [MaskStyle(turn, dtype) for turn in turns for dtype in dtypes]
-        best = _best_style(subject, role, styles, length)
-        if best is not None:
-            plan = replace(plan, styles={**plan.styles, role: best})
-        else:
-            roles = {other: name for other, name in plan.roles.items() if other != role}
-            plan = replace(plan, roles=roles)
-        subject = replace(subject, plan=plan)
-    return subject
-
-
-def _best_style(
-    subject: Subject, role: str, styles: list[MaskStyle], length: int
-) -> MaskStyle | None:
-    """The first style in which a mask of tokens says nothing; else the first that runs."""
-    runs = None
-    for style in styles:
-        rank = _understands(subject, role, style, length)
-        if rank == 0:
-            return style
-        if rank is not None and runs is None:
-            runs = style
-    return runs
-
-
-def _understands(subject: Subject, role: str, style: MaskStyle, length: int) -> int | None:
-    """0: a mask of all tokens says the same as no mask; 1: it runs; None: it fails."""
-    plan = replace(subject.plan, styles={**subject.plan.styles, role: style})
-    trial = replace(subject, plan=plan)
-    call = trial_call(trial, length, rows=2)
-    shape = call.x.shape[:2] if role == "is_token" or call.source is None else call.source.shape[:2]
-    dressed = call.changed(**{role: torch.ones(shape, dtype=torch.bool)})
-    try:
-        outs = [tried(trial, one) for one in (call, dressed)]
-    except Exception:  # this way of writing the mask is not understood
-        return None
-    if outs[0].shape != outs[1].shape:
-        return None
-    return 0 if torch.allclose(outs[0], outs[1], rtol=1e-3, atol=1e-5, equal_nan=True) else 1
+    return replace(subject, plan=subject.plan.without("positions"))

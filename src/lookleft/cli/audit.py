@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from lookleft.audit.verdict import Finding, Report
     from lookleft.audit.zoo.sweep import Row
 
-_BACKENDS = {"eager": "eager", "sdpa": "sdpa", "flex": "flex_attention"}  # as transformers says
+_BACKENDS = {  # as transformers says, and torch.compile
+    "eager": "eager",
+    "sdpa": "sdpa",
+    "flex": "flex_attention",
+    "compile": "compile",
+}
 _Flag = Parameter(negative=(), show_default=False)
 
 
@@ -66,10 +71,10 @@ def audit(
     checks
         Only these, with commas between: K0, K1, ... or their names.
     backend
-        Attention backends to try: all, or eager, sdpa, flex with commas between.
+        Attention backends to try: all, or eager, sdpa, flex, compile with commas between.
     spec
         What output i may use: causal, strict, window:W, lookahead:K, prefix:N, stride:S,
-        bidirectional.
+        bidirectional, packed:0,0,1.
     vocab
         Token ids are drawn below this number.
     length
@@ -148,11 +153,10 @@ def _run(
 
 def _one(target: str, options: dict[str, Any], talk: _Talk) -> Report:
     from lookleft.audit.run import audit as run_audit
-    from lookleft.evaluate.audited import capabilities
 
     model = load_target(target, seed=options["seed"])
     talk.say(f"auditing {target}: {_name(model)}")
-    report = run_audit(model, **capabilities(model), **options, progress=talk.step)
+    report = run_audit(model, **options, progress=talk.step)
     return replace(report, target=target)
 
 
@@ -212,6 +216,8 @@ def _split(text: str | None) -> tuple[str, ...] | None:
 
 
 def _backends(text: str | None) -> tuple[str, ...] | None:
+    if text == "all":
+        return ("all",)
     names = _split(text)
     unknown = [name for name in names or () if name not in _BACKENDS]
     if unknown:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lookleft.audit.chance import ALPHA, odds_of
 from lookleft.audit.precision import OTHER_SHAPE_TOLERANCE, Rung, in_words
 from lookleft.audit.session import Difference, Session, Setting, compare
 from lookleft.audit.subject import Call
@@ -30,9 +31,10 @@ TITLES = {
     "K11": "dtype",
 }
 NATIVE_FLOOR = 3e-6  # relative; below it an other-shape difference may be float32 rounding
+NATIVE_ROUNDING = 1e-5  # relative; below it, in a model that cannot run in float64, it is rounding
 NATIVE_LEAK = 1e-2  # relative; above it even a model that cannot run in float64 is accused
+LOUD_LEAK = 1e-6  # relative; what loud weights leak must be larger than what they round
 FAR_ABOVE = 1e3  # a leak in a model with noise must stand out this much
-CONFIRMATIONS = 3  # further draws in which a hit must show up at least once more
 
 
 class SkipCheckError(Exception):
@@ -113,13 +115,19 @@ def agree_in_value(
         return Judged(False, False, "outputs are not finite", diff)
     if not diff.is_finite:
         diff = compare(_clean(a, keep), _clean(b, keep), keep)
+    if session.is_random and diff.relative > OTHER_SHAPE_TOLERANCE:
+        words = f"differ by {diff.relative:.1e}, but the model draws random numbers"
+        return Judged(False, False, words, diff)
     if session.noise * FAR_ABOVE > diff.relative:
         words = f"differ by {diff.relative:.1e}, two identical calls by {session.noise:.1e}"
         return Judged(False, False, words, diff)
     if diff.relative <= OTHER_SHAPE_TOLERANCE:
         return Judged(False, True, f"agree to {diff.relative:.1e}", diff)
-    if setting.dtype is None and not session.is_wide and diff.relative > NATIVE_LEAK:
-        return Judged(True, True, f"differ by {diff.relative:.1e} (float64 cannot be run)", diff)
+    if setting.dtype is None and not session.is_wide:
+        words = f"differ by {diff.relative:.1e} in {str(a.dtype).removeprefix('torch.')}"
+        is_bad = diff.relative > NATIVE_LEAK
+        is_rounding = diff.relative < NATIVE_ROUNDING and a.dtype == torch.float32
+        return Judged(is_bad, is_bad or is_rounding, f"{words} (float64 cannot be run)", diff)
     if setting.dtype != torch.float64 or diff.relative < NATIVE_FLOOR:
         words = f"differ by {diff.relative:.1e}, which rounding inside the model could explain"
         return Judged(False, False, words, diff)
@@ -143,26 +151,41 @@ class Weighed:
     words: str
 
 
+_OTHER_DRAWS = "the two calls draw different numbers of random values"
+
+
 def weigh(session: Session, hit: Hit) -> Weighed:
     """Rounding, noise or leak? Only a leak may be accused."""
     native = hit.difference.relative
     noise = session.noise_of(hit.setting, hit.a)
-    if noise * FAR_ABOVE > native:
-        words = (
-            f"two identical calls differ by {noise:.1e}, so a change of {native:.1e} says little"
-        )
-        return Weighed(Verdict.INCONCLUSIVE, words)
-    if hit.setting.dtype in (torch.float16, torch.bfloat16):
+    is_noisy = noise * FAR_ABOVE > native
+    if is_noisy or not session.draws_alike(hit.setting, hit.a, hit.b):
+        odds = odds_of(session, hit.setting, hit.a, hit.b, hit.keep)
+        verdict = Verdict.DISPROVED if odds.p_value < ALPHA else Verdict.INCONCLUSIVE
+        why = f"two identical calls differ by {noise:.1e}" if is_noisy else _OTHER_DRAWS
+        return Weighed(verdict, f"{why}, so runs were compared as samples ({odds.words})")
+    if hit.setting.loudness != 1.0 and native < LOUD_LEAK:
+        words = f"a change of {native:.1e} may be rounding that loud weights made larger"
+        return Weighed(Verdict.SKIPPED, words)
+    if is_narrow(hit.setting):
         if native > 0.02:
             return Weighed(Verdict.DISPROVED, f"relative change {native:.1e} in this dtype")
         return Weighed(Verdict.SKIPPED, f"a change of {native:.1e} is within 16-bit rounding")
     rung, d32, d64 = session.ladder(hit.setting, hit.a, hit.b, hit.keep)
     words = in_words(rung, d32, d64)
+    if hit.setting.is_training and d64 == 0.0:
+        # Dropout inside an expert falls on whichever tokens were sent there, in whichever order.
+        return Weighed(Verdict.SKIPPED, f"shows in one precision only, with random draws: {words}")
     if rung in (Rung.LEAK, Rung.TINY_LEAK):
         return Weighed(Verdict.DISPROVED, words)
     if rung is Rung.ROUNDING:
         return Weighed(Verdict.VERIFIED, words)
     return Weighed(Verdict.INCONCLUSIVE, words)
+
+
+def is_narrow(setting: Setting) -> bool:
+    """Does this setting round to 16 bits? Then only large changes mean anything."""
+    return setting.dtype in (torch.float16, torch.bfloat16) or setting.around == "autocast"
 
 
 def lookup_of(func: Any, args: Any, kwargs: dict[str, Any], result: Any, ids: Tensor) -> bool:

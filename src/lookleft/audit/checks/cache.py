@@ -18,7 +18,8 @@ from lookleft.audit.checks.base import (
     finding,
 )
 from lookleft.audit.checks.padding import padded
-from lookleft.audit.huggingface import constants, crop_cache, reorder_cache
+from lookleft.audit.constants import constants_of
+from lookleft.audit.huggingface import crop_cache, reorder_cache
 from lookleft.audit.parting import Way, first_parting
 from lookleft.audit.session import Difference, Session, Setting, compare
 from lookleft.audit.subject import Answer, Call, Subject
@@ -58,7 +59,10 @@ def cache(session: Session, setting: Setting) -> Finding:
             again = trial(session, setting, 1)
             if again.is_violation:
                 culprit = trial.culprit(session, setting) if isinstance(trial, _Schedule) else None
-                return _accuse(setting, words, again, culprit)
+                found = _accuse(setting, words, again, culprit)
+                if isinstance(trial, _Schedule) and trial.ignores_cache(session, setting):
+                    found = replace(found, cause="the cache is not read: a step sees itself only")
+                return found
             doubtful = words, again
         elif not judged.is_clear:
             doubtful = words, judged
@@ -85,7 +89,9 @@ def _accuse(
 
 
 _CAUSES = {
-    "several tokens on a warm cache": "the mask of a chunk is aligned to the wrong end",
+    "several tokens on a warm cache": "several new tokens at once are not taken one after another: "
+    "their mask is aligned to the wrong end, or a recurrence is stepped once only",
+    "single steps": "the step computes something else than the full forward",
     "rows reordered": "some state is not reordered with the beams",
     "rows left-padded unequally": "padding or positions are lost once there is a cache",
     "rolled back": "rolling back leaves traces in the cache",
@@ -108,7 +114,7 @@ def _trials(
             "one, then the rest": [1, length - 1],
             "uneven chunks": _uneven(session, length),
         }
-        for mark in sorted(c for c in constants(session.subject.config) if c < length - 2)[:4]:
+        for mark in sorted(c for c in constants_of(session.subject) if c < length - 2)[:4]:
             for prompt in (mark - 1, mark, mark + 1):
                 if prompt >= 1:
                     chunks[f"prompt of {prompt}"] = [prompt, 1, 1, 2]
@@ -122,7 +128,8 @@ def _trials(
         }
         if session.subject.plan.has("is_token"):
             rest["an all-ones mask"] = _Schedule((half, 1, 2, 1), has_mask=True)
-            rest["rows left-padded unequally"] = _left_padded
+            if "left" in session.subject.plan.sides:
+                rest["rows left-padded unequally"] = _left_padded
         if session.subject.plan.has("positions"):
             rest["explicit positions"] = _Schedule((half, 1, 2, 1), has_positions=True)
     return {**trials, **rest}
@@ -167,6 +174,13 @@ class _Schedule:
             call = replace(call, positions=torch.arange(total).expand(ROWS, -1))
         return call
 
+    def ignores_cache(self, session: Session, setting: Setting) -> bool:
+        """Does the last chunk give what it would give without anything before it?"""
+        call = self._call(session, 1)
+        last = feed(session, setting, call, self.sizes)[0][-1]
+        alone = replace(call, x=call.x[:, -self.sizes[-1] :], is_token=None, positions=None)
+        return torch.equal(last, session.out(setting, alone))
+
     def culprit(self, session: Session, setting: Setting) -> Culprit | None:
         """The module that answers otherwise in the first chunk that is wrong."""
         call = self._call(session, 1)
@@ -174,14 +188,13 @@ class _Schedule:
         live, state, at = session.live(setting), None, 0
         for size in self.sizes:
             warm, kept = copy.deepcopy((live, state))
-            answer = _chunk(session, setting, call, live, state, at, size)
+            answer = chunk(session, setting, call, live, state, at, size)
             here = torch.zeros(call.x.shape[:2], dtype=torch.bool)
             here[:, at : at + size] = True
             expected = full[:, at : at + size]
             everywhere = torch.ones(ROWS, size, dtype=torch.bool)
             if agree_in_value(session, setting, expected, answer.out, everywhere).is_violation:
-                piece = _piece(session, call, kept, at, size)
-                wrong = Way(piece, everywhere, warm)
+                wrong = Way(piece(session, call, kept, at, size), everywhere, warm)
                 return first_parting(session, setting, Way(call, here), wrong)
             state, at = answer.cache, at + size
         return None
@@ -218,7 +231,7 @@ def feed(
     live = session.live(setting) if live is None else live
     outs, at = [], start
     for size in sizes:
-        answer = _chunk(session, setting, call, live, state, at, size)
+        answer = chunk(session, setting, call, live, state, at, size)
         if answer.cache is None:
             raise SkipCheckError("the forward returned no cache")
         outs.append(answer.out)
@@ -226,22 +239,22 @@ def feed(
     return outs, state
 
 
-def _chunk(
+def chunk(
     session: Session, setting: Setting, call: Call, live: Subject, state: Any, at: int, size: int
 ) -> Answer:
-    return session.run(setting, _piece(session, call, state, at, size), live)
+    return session.run(setting, piece(session, call, state, at, size), live)
 
 
-def _piece(session: Session, call: Call, state: Any, at: int, size: int) -> Call:
+def piece(session: Session, call: Call, state: Any, at: int, size: int) -> Call:
     """The part of a call that one chunk feeds, with the cache so far."""
-    piece = replace(call, x=call.x[:, at : at + size], cache=state, offset=at)
+    part = replace(call, x=call.x[:, at : at + size], cache=state, offset=at)
     if session.subject.plan.has("use_cache"):
-        piece = replace(piece, use_cache=True)
+        part = replace(part, use_cache=True)
     if call.is_token is not None:
-        piece = replace(piece, is_token=call.is_token[:, : at + size])
+        part = replace(part, is_token=call.is_token[:, : at + size])
     if call.positions is not None:
-        piece = replace(piece, positions=call.positions[:, at : at + size])
-    return piece
+        part = replace(part, positions=call.positions[:, at : at + size])
+    return part
 
 
 def _warm_swap(session: Session, setting: Setting, attempt: int) -> Judged:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,13 +18,13 @@ from lookleft.audit.checks.base import (
     finding,
     weigh,
 )
-from lookleft.audit.checks.cache import feed
+from lookleft.audit.checks.cache import chunk, feed, piece
 from lookleft.audit.inputs import SOURCE_LENGTH
 from lookleft.audit.localise import localise, record
 from lookleft.audit.parting import Way, first_parting
 from lookleft.audit.session import Session, Setting, changes, compare
 from lookleft.audit.shrink import script
-from lookleft.audit.subject import Call
+from lookleft.audit.subject import Call, Subject
 from lookleft.audit.tensors import by_position
 from lookleft.audit.verdict import Culprit, Finding, Verdict
 
@@ -47,7 +49,7 @@ def encoder_decoder(session: Session, setting: Setting) -> Finding:
         setting,
         Verdict.VERIFIED,
         "every source position matters, the encoder looks both ways"
-        + ("; source padding exact in content and equal to 1e-9 in amount" if steps[2:] else ""),
+        + (f"; source padding exact, its amount to {session.closeness}" if steps[2:] else ""),
     )
 
 
@@ -89,14 +91,17 @@ def _every_token_counts(session: Session, setting: Setting) -> Finding | None:
 def _looks_both_ways(session: Session, setting: Setting) -> Finding | None:
     """The first encoder state has to change with a later source token."""
     masks = ["none", "ones", "right"] if session.subject.plan.has("source_is_token") else ["none"]
+    last = LENGTHS[-1] - 1
     for mask in masks:
-        seen = [_first_state_moves(session, setting, mask, at) for at in (1, 5, LENGTHS[-1] - 1)]
+        seen = [_state_moves(session, setting, mask, at, seen_from=0) for at in (1, 5, last)]
         if None in seen:
             return None  # no tensor with source positions was found
         if any(seen):
             continue
         if not setting.is_scrambled:
             return _looks_both_ways(session, replace(setting, is_scrambled=True))
+        if not _state_moves(session, setting, mask, 0, seen_from=last):
+            return None  # nothing that can be watched mixes positions at all, in either direction
         return finding(
             "K7",
             setting,
@@ -121,7 +126,10 @@ def _one_way(session: Session, setting: Setting) -> Culprit | None:
     return first_parting(session, setting, Way(call, last), Way(other, last))
 
 
-def _first_state_moves(session: Session, setting: Setting, mask: str, at: int) -> bool | None:
+def _state_moves(
+    session: Session, setting: Setting, mask: str, at: int, *, seen_from: int
+) -> bool | None:
+    """Does the encoder state at `seen_from` change with the source token `at`? None: unknown."""
     call = _call(session, 92, 2)
     source = call.source
     assert source is not None
@@ -133,7 +141,9 @@ def _first_state_moves(session: Session, setting: Setting, mask: str, at: int) -
     changed = (torch.arange(length) == at).expand(2, -1)
     other = replace(call, source=session.draw(93).other_source(source, changed))
     if "encode" in session.subject.parts:
-        return not torch.equal(*(_encoded(session, setting, c)[:, 0] for c in (call, other)))
+        return not torch.equal(
+            *(_encoded(session, setting, c)[:, seen_from] for c in (call, other))
+        )
     known = False
     pairs = zip(record(session, setting, call), record(session, setting, other), strict=False)
     for one, two in pairs:
@@ -142,7 +152,7 @@ def _first_state_moves(session: Session, setting: Setting, mask: str, at: int) -
             if before is None or after is None:
                 continue
             known = True
-            if not torch.equal(before[:, 0], after[:, 0]):
+            if not torch.equal(before[:, seen_from], after[:, seen_from]):
                 return True
     return False if known else None
 
@@ -201,7 +211,8 @@ def _unseen_padding(session: Session, setting: Setting, *, in_steps: bool) -> Fi
     assert hit is not None
     if in_steps:
         verdict = Verdict.DISPROVED if hit.difference.relative > 1e-12 else Verdict.INCONCLUSIVE
-        words, culprit = f"relative change {hit.difference.relative:.1e}", None
+        words = f"relative change {hit.difference.relative:.1e}"
+        culprit = _where_in_steps(session, setting, hit)
     else:
         weighed = weigh(session, hit)
         if weighed.verdict is Verdict.VERIFIED:
@@ -225,8 +236,33 @@ def _unseen_padding(session: Session, setting: Setting, *, in_steps: bool) -> Fi
 def _out(session: Session, setting: Setting, call: Call, in_steps: bool) -> Tensor:
     if not in_steps:
         return session.out(setting, call)
-    sizes = (2, *[1] * (call.x.size(1) - 2))
-    return torch.cat(feed(session, setting, call, sizes)[0], 1)
+    return torch.cat(feed(session, setting, call, _sizes(call))[0], 1)
+
+
+def _sizes(call: Call) -> tuple[int, ...]:
+    return (2, *[1] * (call.x.size(1) - 2))
+
+
+def _where_in_steps(session: Session, setting: Setting, hit: Hit) -> Culprit | None:
+    """The module that first tells two caches apart, in the first chunk that does."""
+    lives: list[Subject] = [session.live(setting) for _ in range(2)]
+    states: list[Any] = [None, None]
+    at = 0
+    for size in _sizes(hit.a):
+        warm = copy.deepcopy(list(zip(lives, states, strict=True)))
+        pair = zip((hit.a, hit.b), lives, states, strict=True)
+        answers = [
+            chunk(session, setting, call, live, state, at, size) for call, live, state in pair
+        ]
+        if not torch.equal(answers[0].out, answers[1].out):
+            everywhere = torch.ones(answers[0].out.shape[:2], dtype=torch.bool)
+            ways = [
+                Way(piece(session, call, state, at, size), everywhere, live)
+                for call, (live, state) in zip((hit.a, hit.b), warm, strict=True)
+            ]
+            return first_parting(session, setting, *ways)
+        states, at = [answer.cache for answer in answers], at + size
+    return None
 
 
 def _amount(session: Session, setting: Setting) -> Finding | None:

@@ -1,9 +1,9 @@
-"""K1 and K2: later positions change, or are cut off; earlier outputs must not notice."""
+"""K1: later positions change; earlier outputs must not notice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -11,23 +11,26 @@ from torch import Tensor
 
 from lookleft.audit.canary import detection_limit
 from lookleft.audit.checks.base import (
-    CONFIRMATIONS,
+    FAR_ABOVE,
     Hit,
     NoPowerError,
     SkipCheckError,
-    agree_in_value,
     finding,
+    is_narrow,
     weigh,
 )
+from lookleft.audit.checks.samples import swap_of_samples
+from lookleft.audit.constants import constants_of
 from lookleft.audit.explain import explain, explain_briefly
-from lookleft.audit.huggingface import constants
-from lookleft.audit.parting import Way, first_parting
-from lookleft.audit.session import Session, Setting, changes, compare
+from lookleft.audit.session import Difference, Session, Setting, changes, compare
 from lookleft.audit.shrink import script, smaller_hit
 from lookleft.audit.subject import Call
-from lookleft.audit.verdict import Culprit, Finding, Verdict
+from lookleft.audit.verdict import Finding, Verdict
 
 ALL_CUTS = 40  # up to this length every cut is probed; beyond it O(log T) of them
+SPECIAL = "special tokens in the suffix"
+REPEATED = "repeated tokens"
+FEW = 5  # different ids where they are to come back
 
 
 def probe_sets(session: Session, length: int) -> Tensor:
@@ -55,7 +58,7 @@ def cut_points(session: Session, length: int) -> list[int]:
     cuts = {1, 2, length - 1, length // 2}
     marks = {2**k for k in range(1, length.bit_length())}
     if not session.quick:
-        marks |= {c for c in constants(session.subject.config) if c < length}
+        marks |= {c for c in constants_of(session.subject) if c < length}
     for mark in marks:
         cuts |= {mark} if session.quick else {mark - 1, mark, mark + 1}
     draw = session.draw(5)
@@ -71,7 +74,7 @@ def future_swap(session: Session, setting: Setting) -> Finding:
         raise SkipCheckError(f"the rule {session.rule.name!r} forbids nothing at length {length}")
     if setting.rows is not None:
         return _few_rows(session, setting, sets)
-    x = session.draw(6).x(len(sets) + 1, length, setting.magnitude)
+    x = _drawn(session, setting, 6, len(sets) + 1, length)
     past = torch.arange(length) < length - 1  # one more row asks whether the past matters
     changed = torch.cat([sets, past[None]])
     a, b, keep = _pair(session, setting, x, changed, 7)
@@ -85,26 +88,61 @@ def future_swap(session: Session, setting: Setting) -> Finding:
         keep &= keep_finite[:, None]
         diff = compare(before.nan_to_num(0, 0, 0), after.nan_to_num(0, 0, 0), keep)
     if diff.worst > 0 and diff.where is not None:
-        return _confirm(session, setting, sets, before, after, keep)
+        if session.noise_of(setting, a) * FAR_ABOVE > diff.relative:
+            return swap_of_samples(session, setting, a, b, keep)
+        return _confirm(session, setting, sets, _Seen(a, b, before, after, keep))
     return _with_power(session, setting, sets, before, after)
 
 
+def _drawn(session: Session, setting: Setting, seed: int, rows: int, length: int) -> Tensor:
+    """Inputs for a swap; ids differ everywhere unless the setting wants them to come back."""
+    x = session.draw(seed).x(rows, length, setting.magnitude)
+    if REPEATED not in setting.note:
+        return x
+    few = x[0, : min(FEW, length)]
+    return few[torch.arange(rows * length).reshape(rows, length) * 7 % len(few)]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Two batches of cuts and what came out."""
+
+    a: Call
+    b: Call
+    before: Tensor
+    after: Tensor
+    keep: Tensor
+
+    @property
+    def difference(self) -> Difference:
+        return compare(self.before, self.after, self.keep)
+
+
 SWEPT = (2, 3, 8, 9, 16, 17, 64, 65, 129)
+_FARTHEST = 1100  # thresholds beyond this length are not looked for
+_MOST_THRESHOLDS = 4
 
 
 def lengths_swept(session: Session, setting: Setting) -> Finding:
     """Future-swap at other lengths: some faults begin past a threshold."""
-    return _swept(session, setting, "K1", future_swap)
+    found = swept(session, setting, "K1", future_swap)
+    if found.verdict is Verdict.DISPROVED or session.subject.config is not None:
+        return found
+    far = sorted(c for c in constants_of(session.subject) if max(SWEPT) <= c < _FARTHEST)
+    for length in sorted({n for c in far[:_MOST_THRESHOLDS] for n in (c, c + 1)}):
+        try:
+            beyond = future_swap(session, replace(setting, length=length, rows=1))
+        except Exception:  # longer than the model allows, or without power there
+            continue
+        if beyond.verdict is Verdict.DISPROVED:
+            return beyond
+    return found
 
 
-def truncation_swept(session: Session, setting: Setting) -> Finding:
-    """Truncation at other lengths."""
-    return _swept(session, setting, "K2", truncation)
-
-
-def _swept(
+def swept(
     session: Session, setting: Setting, check: str, body: Callable[[Session, Setting], Finding]
 ) -> Finding:
+    """One check at other lengths, up to the first violation or the longest the model takes."""
     done = []
     for length in SWEPT:
         if length == session.length:
@@ -130,7 +168,7 @@ def _few_rows(session: Session, setting: Setting, sets: Tensor) -> Finding:
     length = sets.size(1)
     seen = 0.0
     for index in sorted({0, len(sets) // 2, len(sets) - 1}):
-        x = session.draw(8 + index).x(setting.rows, length, setting.magnitude)
+        x = _drawn(session, setting, 8 + index, setting.rows, length)
         changed = torch.zeros(setting.rows, length, dtype=torch.bool)
         changed[0] = sets[index]
         a, b, keep = _pair(session, setting, x, changed, 9)
@@ -140,7 +178,8 @@ def _few_rows(session: Session, setting: Setting, sets: Tensor) -> Finding:
         if not diff.is_finite:
             raise NoPowerError("outputs are not finite, so they cannot be compared")
         if diff.worst > 0:
-            return _confirm(session, setting, sets[index : index + 1], before, after, keep)
+            seen_here = _Seen(a, b, before, after, keep)
+            return _confirm(session, setting, sets[index : index + 1], seen_here)
         seen = max(seen, diff.elsewhere)
     if seen == 0.0:
         raise NoPowerError("changing later positions changed no output at all")
@@ -153,7 +192,7 @@ def _pair(
     call, is_token = session.dress(setting, x)
     draw = session.draw(seed)
     other = draw.other(x, changed, setting.magnitude)
-    if "special" in setting.note and (special := session.subject.kind.special):
+    if SPECIAL in setting.note and (special := session.subject.kind.special):
         picked = torch.tensor(special)[torch.arange(x.size(1)) % len(special)]
         other = torch.where(changed, picked[None, :], other)
     protected = torch.stack([session.rule.protected(row) for row in changed])  # (R, T_out)
@@ -167,50 +206,78 @@ def _finite_rows(before: Tensor, after: Tensor) -> Tensor:
     return fine.flatten(1).all(1)
 
 
-def _confirm(
-    session: Session, setting: Setting, sets: Tensor, before: Tensor, after: Tensor, keep: Tensor
-) -> Finding:
+def _confirm(session: Session, setting: Setting, sets: Tensor, seen: _Seen) -> Finding:
     """Accuse only what shows again, alone in its batch, on fresh inputs and a fresh copy."""
-    change = changes(before, after).masked_fill(~keep, 0.0).nan_to_num(0.0)  # (R, T_out)
-    order = change[: len(sets)].amax(1).argsort(descending=True)
-    rows = (setting.rows,) if setting.rows else (1, 3)
-    for size in rows:
-        for index in order[:2].tolist():
-            for attempt in range(CONFIRMATIONS):
-                hit = single_hit(session, setting, sets[index], rows=size, seed=20 + attempt)
-                if hit is None:
-                    continue
-                weighed = weigh(session, hit)
-                if weighed.verdict is Verdict.VERIFIED:
-                    return _with_power(session, setting, sets, before, after, weighed.words)
-                if weighed.verdict is not Verdict.DISPROVED:
-                    return finding("K1", setting, weighed.verdict, weighed.words)
-                if session.is_explained("K1"):
-                    return explain_briefly(session, "K1", hit, weighed.words, setting.words)
-                again = partial(single_hit, session, setting, rows=size, seed=20)
-                small = smaller_hit(hit, again)
-                return replace(
-                    explain(session, "K1", hit, weighed.words, setting.words),
-                    snippet=script(session, small),
-                )
+    change = changes(seen.before, seen.after).masked_fill(~seen.keep, 0.0).nan_to_num(0.0)
+    order = change[: len(sets)].amax(1).argsort(descending=True)  # (R,)
+    for hit in _hits_again(session, setting, sets, seen, order[:2].tolist()):
+        weighed = weigh(session, hit)
+        if weighed.verdict is Verdict.VERIFIED:
+            return _with_power(session, setting, sets, seen.before, seen.after, weighed.words)
+        if weighed.verdict is not Verdict.DISPROVED:
+            return finding("K1", setting, weighed.verdict, weighed.words)
+        if session.is_explained("K1"):
+            return explain_briefly(session, "K1", hit, weighed.words, setting.words)
+        again = partial(single_hit, session, setting, rows=hit.a.x.size(0), seed=20)
+        small = smaller_hit(hit, again)
+        return replace(
+            explain(session, "K1", hit, weighed.words, setting.words),
+            snippet=script(session, small),
+        )
+    once = weigh(session, Hit(setting, seen.a, seen.b, seen.keep, seen.difference))
+    if once.verdict is Verdict.VERIFIED:
+        return _with_power(session, setting, sets, seen.before, seen.after, once.words)
     return finding(
         "K1",
         setting,
-        Verdict.INCONCLUSIVE,
+        Verdict.SKIPPED if is_narrow(setting) else Verdict.INCONCLUSIVE,
         "a change showed once in a batch of cuts but not in a row of its own nor on other draws: "
         "rows of the batch influence each other (see K5), or a tie was broken differently",
     )
 
 
+def _hits_again(
+    session: Session, setting: Setting, sets: Tensor, seen: _Seen, cuts: list[int]
+) -> Iterator[Hit]:
+    """The same cuts in other draws: alone, among few rows, among as many as at first.
+
+    Behind other beginnings the changed parts are also tried as they were: what only some ids set
+    off shows again, what hung on an exact tie does not.
+    """
+    for size in (setting.rows,) if setting.rows else (1, 3, seen.a.x.size(0)):
+        for index in cuts:
+            row = index if len(sets) > 1 else 0
+            tails = (None, None, None, (seen.a.x[row], seen.b.x[row]))
+            for attempt, tail in enumerate(tails):
+                hit = single_hit(
+                    session, setting, sets[index], rows=size, seed=20 + attempt, tail=tail
+                )
+                if hit is not None:
+                    yield hit
+
+
 def single_hit(
-    session: Session, setting: Setting, changed: Tensor, *, rows: int, seed: int
+    session: Session,
+    setting: Setting,
+    changed: Tensor,
+    *,
+    rows: int,
+    seed: int,
+    tail: tuple[Tensor, Tensor] | None = None,
 ) -> Hit | None:
-    """Change one row's forbidden positions; the hit, if protected outputs of that row move."""
+    """Change one row's forbidden positions; the hit, if protected outputs of that row move.
+
+    A `tail` is what those positions hold before and after, (T, ...) each; else they are drawn.
+    """
     length = changed.numel()
-    x = session.draw(seed).x(rows, length, setting.magnitude)
+    x = _drawn(session, setting, seed, rows, length)
     marked = torch.zeros(rows, length, dtype=torch.bool)
     marked[0] = changed
+    if tail is not None:
+        x[0, changed] = tail[0][changed]
     a, b, keep = _pair(session, setting, x, marked, seed + 40)
+    if tail is not None:
+        b.x[0, changed] = tail[1][changed]
     keep[1:] = False
     diff = compare(session.out(setting, a), session.out(setting, b), keep)
     if diff.worst == 0.0 or not diff.is_finite:
@@ -249,89 +316,3 @@ def _retry(session: Session, setting: Setting, why: str) -> Finding:
         raise NoPowerError(why)
     again = future_swap(session, replace(setting, is_scrambled=True))
     return replace(again, reason=f"with the given weights {why}; redrawn: {again.reason}")
-
-
-def truncation(session: Session, setting: Setting) -> Finding:
-    """f(x[:n]) against f(x)[:n]: not only the content of later positions but their existence."""
-    rule, length = session.rule, setting.length or session.length
-    if rule.documents is not None or session.subject.extras:
-        raise SkipCheckError("inputs of a fixed length cannot be cut")
-    cuts = truncation_points(length, session.quick)
-    usable = {}
-    for n in cuts:
-        beyond = torch.arange(length) >= n
-        kept = rule.protected(beyond)[: rule.outputs(n)]
-        if bool(kept.any()):
-            usable[n] = kept
-    if not usable:
-        raise SkipCheckError(f"under the rule {rule.name!r} every output may use the last position")
-    judged = _truncated(session, setting, usable, seed=10)
-    if judged is None:
-        return finding(
-            "K2", setting, Verdict.VERIFIED, f"cut at {', '.join(map(str, usable))}: same outputs"
-        )
-    n, words, is_clear = judged
-    again = _truncated(session, setting, {n: usable[n]}, seed=11, rows=1)
-    if again is None or not is_clear or not again[2]:
-        return finding(
-            "K2",
-            setting,
-            Verdict.INCONCLUSIVE,
-            f"f(x[:{n}]) and f(x)[:{n}] {words}, but not on a second draw alone in its batch"
-            if again is None
-            else f"f(x[:{n}]) and f(x)[:{n}] {words}",
-        )
-    return finding(
-        "K2",
-        setting,
-        Verdict.DISPROVED,
-        f"outputs before position {n} change when the input ends there: f(x[:{n}]) and "
-        f"f(x)[:{n}] {again[1]}",
-        cause="the future is seen (see K1)"
-        if session.is_explained("K1")
-        else "something depends on the total length (a scale, a statistic, a boundary)",
-        culprit=_where_cut(session, setting, n),
-    )
-
-
-def _where_cut(session: Session, setting: Setting, n: int) -> Culprit | None:
-    """The module that answers otherwise when the input ends at n."""
-    length = setting.length or session.length
-    if session.rule.stride != 1 or setting.mask != "none":
-        return None
-    rows = 2 if n != 2 else 3  # an axis is known by its length, so no two may be equal
-    call, _ = session.dress(setting, session.draw(11).x(rows, length))
-    kept = session.rule.protected(torch.arange(length) >= n).expand(rows, -1)
-    whole = Way(call, kept)
-    return first_parting(session, setting, whole, Way(replace(call, x=call.x[:, :n]), kept[:, :n]))
-
-
-def truncation_points(length: int, quick: bool) -> list[int]:
-    """O(log T) lengths to cut at."""
-    marks = {1, 2, length - 1, length // 2}
-    if not quick:
-        marks |= {2**k for k in range(length.bit_length())}
-        marks |= {2**k + 1 for k in range(length.bit_length())}
-    return sorted(n for n in marks if 1 <= n < length)
-
-
-def _truncated(
-    session: Session, setting: Setting, cuts: dict[int, Tensor], seed: int, rows: int = 2
-) -> tuple[int, str, bool] | None:
-    x = session.draw(seed).x(rows, setting.length or session.length, setting.magnitude)
-    call, _ = session.dress(setting, x)
-    full = session.out(setting, call)
-    doubtful = None
-    for n, kept in cuts.items():
-        shorter = replace(call, x=x[:, :n])
-        if call.is_token is not None:
-            shorter = replace(shorter, is_token=call.is_token[:, :n])
-        part = session.out(setting, shorter)
-        keep = kept.expand(rows, -1)
-        whole = full[:, : part.size(1)]
-        judged = agree_in_value(session, setting, whole, part, keep)
-        if judged.is_violation:
-            return n, judged.words, True
-        if not judged.is_clear:
-            doubtful = (n, judged.words, False)
-    return doubtful

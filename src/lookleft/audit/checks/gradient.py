@@ -3,97 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from lookleft.audit.cause import suggest
-from lookleft.audit.checks.base import (
-    Hit,
-    NoPowerError,
-    SkipCheckError,
-    finding,
-    lookup_of,
-)
+from lookleft.audit.checks.base import Hit, NoPowerError, finding
 from lookleft.audit.explain import dependency_map
+from lookleft.audit.jacobian import gradient_map
 from lookleft.audit.localise import localise
 from lookleft.audit.precision import LEAK_64, Rung, in_words, judge
 from lookleft.audit.session import Session, Setting, compare
 from lookleft.audit.shrink import script
-from lookleft.audit.subject import Call, cast
+from lookleft.audit.subject import Call
 from lookleft.audit.verdict import Finding, Verdict
 
 FAINT = 1e-25  # relative; smaller than any rounding, so it must be a weight that is nearly zero
 ALL_ROWS = 40  # up to this length every output row gets its own copy
-
-
-class CatchEmbeddings(TorchFunctionMode):
-    """Makes every embedding of exactly these ids a leaf whose gradient can be read."""
-
-    def __init__(self, ids: Tensor) -> None:
-        super().__init__()
-        self.ids = ids
-        self.leaves: list[Tensor] = []
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if lookup_of(func, args, kwargs or {}, result, self.ids):
-            leaf = result.detach().clone().requires_grad_()
-            self.leaves.append(leaf)
-            return leaf.clone()
-        return result
-
-
-def gradient_map(session: Session, setting: Setting, rows: list[int]) -> Tensor:
-    """Norm of d output_i / d input_j for the outputs asked for. (R, T)"""
-    setting = replace(setting, grad=True)
-    length = setting.length or session.length
-    x = session.draw(12).x(1, length, setting.magnitude)
-    x = x.expand(len(rows), *x.shape[1:]).contiguous()
-    call, _ = session.dress(setting, x)
-    call = cast(call, setting.dtype)
-    live = session.live(setting)
-    for module in live.modules:
-        module.requires_grad_(False)  # the variant's own parameters, never the user's
-    session.forwards += 1
-    with session.running(setting):
-        if x.is_floating_point():
-            leaf = call.x.detach().clone().requires_grad_()
-            out = live.forward(replace(call, x=leaf * 1.0)).out
-            leaves = [leaf]
-        else:
-            if not session.subject.is_batched:
-                raise SkipCheckError(
-                    "rows of ids are run one by one, so one backward is not enough"
-                )
-            native = session.subject.native(call.x, session.subject.time[0])
-            with CatchEmbeddings(native) as catch:
-                out = live.forward(call).out
-            leaves = catch.leaves  # laid out as the model wants its ids
-        if not leaves:
-            raise SkipCheckError("no embedding of the input ids was found to differentiate")
-        if not out.requires_grad:
-            raise SkipCheckError("no gradient reaches the outputs")
-        generator = torch.Generator().manual_seed(session.seed)
-        cotangent = torch.zeros_like(out)
-        for row, position in enumerate(rows):
-            noise = torch.randn(out.shape[2:], generator=generator, dtype=torch.float64)
-            cotangent[row, position] = noise.to(out.dtype)
-        grads = torch.autograd.grad(out, leaves, cotangent, allow_unused=True)
-    if not x.is_floating_point() and session.subject.time[0] == 0:
-        grads = tuple(None if g is None else g.transpose(0, 1) for g in grads)
-    norms = [
-        g.detach().double().flatten(2).norm(dim=-1) if g.dim() > 2 else g.detach().double().abs()
-        for g in grads
-        if g is not None
-    ]
-    if not norms:
-        raise SkipCheckError("no gradient reaches the inputs")
-    return torch.stack(norms).sum(0)  # (R, T)
 
 
 def gradient(session: Session, setting: Setting) -> Finding:
@@ -208,6 +134,7 @@ def _leak(
             pair=(target, source),
         )
     is_whole = len(rows) == session.rule.outputs(norms.size(1))
+    culprit = localise(session, hit)
     return finding(
         "K1g",
         setting,
@@ -216,8 +143,8 @@ def _leak(
         f"{words}",
         worst=float(forbidden.max()),
         pair=(target, source),
-        cause=suggest(norms, session.rule) if is_whole else None,
-        culprit=localise(session, hit),
+        cause=suggest(norms, session.rule, culprit) if is_whole else None,
+        culprit=culprit,
         snippet=script(session, hit),
         dependencies=dependency_map(norms, session) if is_whole else None,
     )
@@ -237,7 +164,8 @@ def value_hit(session: Session, setting: Setting, target: int, source: int) -> H
             other: Call = replace(call, x=draw.other(x, changed, magnitude))
             keep = torch.zeros(rows, keep_one.numel(), dtype=torch.bool)
             keep[0] = keep_one
-            twin = replace(setting, dtype=torch.float64, rows=rows, grad=True)
+            dtype = torch.float64 if session.is_wide else None
+            twin = replace(setting, dtype=dtype, rows=rows, grad=True)
             diff = compare(session.out(twin, call), session.out(twin, other), keep)
             if diff.worst > 0 and diff.is_finite and diff.relative > LEAK_64 * 1e-6:
                 return Hit(twin, call, other, keep, diff, source)

@@ -8,8 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from lookleft.audit.checks.base import NoPowerError, SkipCheckError, finding
-from lookleft.audit.session import Session, Setting
+from lookleft.audit.checks.base import Hit, NoPowerError, SkipCheckError, finding, weigh
+from lookleft.audit.localise import localise
+from lookleft.audit.session import Session, Setting, compare
 from lookleft.audit.subject import Call
 from lookleft.audit.verdict import Finding, Verdict
 
@@ -32,17 +33,80 @@ def labels(session: Session, setting: Setting) -> Finding:
     x = session.draw(81).x(2, length)
     call, _ = session.dress(setting, x)
     logits = session.out(setting, call)  # (B, T, V)
-    shift = 0 if session.subject.plan.has("source") else 1
-    for place in range(1, length):
-        found = _one(session, setting, call, logits, place, shift)
-        if found is not None:
+    shifts = _shifts(session)
+    if (found := _peeks(session, setting, call, max(shifts))) is not None:
+        return found
+    wrong: list[Finding] = []
+    for shift in shifts:
+        if shift < max(shifts) and (found := _peeks(session, setting, call, shift)) is not None:
             return found
-    return finding(
-        "K9",
-        setting,
-        Verdict.VERIFIED,
-        f"labels 1 to {length - 1} are answered by the output {shift} before, each in its own row",
-    )
+        try:
+            answers = (_one(session, setting, call, logits, p, shift) for p in range(1, length))
+            bad = next((one for one in answers if one is not None), None)
+        except NoPowerError:
+            if shift == shifts[-1]:
+                raise
+            continue
+        if bad is None:
+            words = f"labels 1 to {length - 1} are answered by the output {shift} before, each in"
+            told = "" if shift or session.subject.plan.has("source") else _BY_CALLER
+            return finding("K9", setting, Verdict.VERIFIED, f"{words} its own row{told}")
+        wrong.append(bad)
+    return wrong[0]
+
+
+_BY_CALLER = ": whoever calls the model has to shift them"
+
+
+def _shifts(session: Session) -> tuple[int, ...]:
+    """How far before its label an output may stand; the first is what is expected.
+
+    `labels` stand where their ids stand. Under any other name the caller may have shifted them.
+    """
+    if session.subject.plan.has("source"):
+        return (0,)
+    is_fixed = "loss" in session.subject.parts or session.subject.plan.roles["labels"] == "labels"
+    return (1,) if is_fixed else (1, 0)
+
+
+def _peeks(session: Session, setting: Setting, call: Call, shift: int) -> Finding | None:
+    """Outputs must not change with the labels they are to predict, in training neither."""
+    if "loss" in session.subject.parts:
+        return None
+    modes = (setting, replace(setting, is_training=True))
+    found = (_peeks_in(session, mode, call, shift) for mode in modes)
+    return next((one for one in found if one is not None), None)
+
+
+def _peeks_in(session: Session, setting: Setting, call: Call, shift: int) -> Finding | None:
+    length, vocab = call.x.size(1), session.subject.kind.vocab or 2
+    first = call.x.remainder(vocab)
+    for cut in (1, length // 2, length - 1):
+        later = torch.arange(length) >= cut
+        second = torch.where(later, (first + 1 + call.x.flip(0) % (vocab - 1)) % vocab, first)
+        a, b = replace(call, labels=first), replace(call, labels=second)
+        before, after = session.out(setting, a), session.out(setting, b)
+        if before.shape != after.shape or before.size(1) != length:
+            return None  # with labels the forward returns something else
+        keep = (torch.arange(length) <= cut - shift).expand(len(first), -1)
+        diff = compare(before, after, keep)
+        if diff.worst == 0.0 or not diff.is_finite:
+            continue
+        hit = Hit(setting, a, b, keep, diff, cut)
+        if weigh(session, hit).verdict is not Verdict.DISPROVED:
+            continue
+        output = diff.where[1] if diff.where else 0
+        return finding(
+            "K9",
+            setting,
+            Verdict.DISPROVED,
+            f"output {output} changes when labels from {cut} on do: it is told what it is asked",
+            worst=diff.worst,
+            pair=(output, cut),
+            cause="the labels are an input of the model, not only of its loss",
+            culprit=localise(session, hit),
+        )
+    return None
 
 
 def _arguments(session: Session) -> int:

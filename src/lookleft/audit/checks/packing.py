@@ -54,7 +54,8 @@ def packing(session: Session, setting: Setting) -> Finding:
         setting,
         Verdict.VERIFIED,
         f"documents of lengths {', '.join(map(str, SHARES))} in one row: content of others exact, "
-        "packed and separate agree to 1e-9; B=1 and 2, with and without a mask of ones",
+        f"packed and separate agree to {session.closeness}; B=1 and 2, with and without a mask of "
+        "ones",
     )
 
 

@@ -17,6 +17,7 @@ def purity(session: Session, setting: Setting) -> Finding:
     first = session.run(setting, call).out
     if not bool(torch.isfinite(first).all()):
         raise NoPowerError("the outputs contain NaN or infinite values, so nothing can be compared")
+    _remark_on_globals(session, setting, call)
     if not _varies(session, setting, first):
         raise NoPowerError("the outputs do not depend on the input at all")
     keep = torch.ones(first.shape[:2], dtype=torch.bool)
@@ -34,6 +35,7 @@ def purity(session: Session, setting: Setting) -> Finding:
             "two identical calls on fresh copies with the same seed give different outputs: the "
             "model is not deterministic, so other verdicts are statistical at best",
             worst=diff.worst,
+            cause="randomness that no seed reaches, or state outside the module (a global)",
         )
     other_seed = _again(session, setting, call, 12345)
     diff = compare(first, other_seed, keep)
@@ -47,6 +49,28 @@ def purity(session: Session, setting: Setting) -> Finding:
             cause="dropout left on in eval mode, or sampling inside forward",
         )
     return _history(session, setting, call)
+
+
+def _remark_on_globals(session: Session, setting: Setting, call: Call) -> None:
+    """Note what a forward changes for everybody; the audit itself puts it back each time."""
+    live = session.live(setting)
+    with session.running(setting):
+        before = _globals()
+        session.forwards += 1
+        live.forward(cast(call, setting.dtype))
+        after = _globals()
+    for name, value in before.items():
+        if after[name] != value:
+            session.note(f"a forward changes the {name} of the process: {value} -> {after[name]}")
+
+
+def _globals() -> dict[str, object]:
+    return {
+        "default dtype": torch.get_default_dtype(),
+        "gradient mode": torch.is_grad_enabled(),
+        "number of threads": torch.get_num_threads(),
+        "random seed": torch.initial_seed(),
+    }
 
 
 def _varies(session: Session, setting: Setting, first: torch.Tensor) -> bool:

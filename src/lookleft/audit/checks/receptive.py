@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from lookleft.audit.checks.base import NoPowerError, SkipCheckError, finding
-from lookleft.audit.checks.gradient import gradient_map, value_hit
+from lookleft.audit.checks.gradient import value_hit
 from lookleft.audit.explain import dependency_map
 from lookleft.audit.huggingface import backends, declared_window
+from lookleft.audit.jacobian import gradient_map
 from lookleft.audit.localise import localise
 from lookleft.audit.session import Session, Setting
 from lookleft.audit.verdict import Culprit, Finding, Verdict
