@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from safetensors.torch import save
 
 from lookleft.errors import FileError, LookleftError
-from lookleft.tensors import MAX_TENSORS, read_folder, read_tensors, write_tensors
+from lookleft.tensors import (
+    DTYPES,
+    MAX_TENSORS,
+    TensorFile,
+    read_folder,
+    read_tensors,
+    write_tensors,
+)
 
 TENSORS = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor([1, 2, 3])}
 
@@ -40,6 +47,34 @@ def test_what_was_read_stays_when_its_file_changes(tmp_path: Path) -> None:
     assert all(torch.equal(again[name], tensor) for name, tensor in TENSORS.items())
 
 
+def test_a_file_cut_short_while_it_is_read_is_an_error_not_a_crash(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "x", TENSORS)
+    file = TensorFile(tmp_path / "x")
+    os.truncate(tmp_path / "x", 100)
+    with pytest.raises(FileError, match="was cut short while it was read"):
+        [file.read(name) for name in file.entries]
+
+
+def test_rows_of_a_tensor_are_read_alone(tmp_path: Path) -> None:
+    write_tensors(tmp_path / "x", {"a": torch.arange(24.0).view(6, 2, 2)})
+    file = TensorFile(tmp_path / "x")
+    whole = file.read("a")
+    for start in range(7):
+        for stop in range(start, 7):
+            assert torch.equal(file.read_rows("a", start, stop), whole[start:stop])
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+def test_every_type_comes_back_as_it_was(dtype: torch.dtype, tmp_path: Path) -> None:
+    tensor = torch.arange(16).view(2, 8).to(torch.float32).to(dtype)
+    write_tensors(tmp_path / "x", {"a": tensor, "b": tensor[0, 0].clone(), "c": tensor[:0].clone()})
+    again = read_tensors(tmp_path / "x")
+    assert again["a"].dtype == dtype
+    assert again["b"].shape == ()
+    assert again["c"].shape == (0, 8)
+    assert torch.equal(again["a"].view(torch.uint8), tensor.view(torch.uint8))
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -62,6 +97,18 @@ def test_what_was_read_stays_when_its_file_changes(tmp_path: Path) -> None:
         (
             with_header({"a": {"dtype": "F32", "shape": [5], "data_offsets": [0, 24]}}),
             "not a valid safetensors file",
+        ),
+        (
+            with_header({"a": {"dtype": "F32", "shape": [5], "data_offsets": [4, 24]}}),
+            "begins at byte 74, the one before it ends at 70",
+        ),
+        (
+            with_header({"a": {"dtype": "F32", "shape": [5], "data_offsets": [0, 20]}}),
+            "its tensors end at byte 90 of 94",
+        ),
+        (
+            with_header({"a": {"dtype": "F4", "shape": [6], "data_offsets": [0, 24]}}),
+            "of type 'F4', which is not read; types are F64, F32",
         ),
     ],
 )

@@ -8,17 +8,19 @@ from lookleft.errors import LookleftError
 
 __version__ = "0.1.0"
 
-__all__ = ["LookleftError", "__version__", "assert_causal", "audit", "load"]
+__all__ = ["LookleftError", "__version__", "assert_causal", "audit", "explain", "load"]
 
 if TYPE_CHECKING:
+    from lookleft.api import load
     from lookleft.audit.run import assert_causal, audit
-    from lookleft.bundle import load
+    from lookleft.explore.notebook import explain
 
 # Imported when first used, so that `import lookleft` and `lookleft --help` need no torch.
 _WHERE = {
     "assert_causal": "lookleft.audit.run",
     "audit": "lookleft.audit.run",
-    "load": "lookleft.bundle",
+    "explain": "lookleft.explore.notebook",
+    "load": "lookleft.api",
 }
 
 

@@ -3,29 +3,50 @@ a folder or file."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
 from lookleft.errors import ConfigError, FileError, InputError
-from lookleft.files import look_at, make_folder, write_json
+from lookleft.files import (
+    look_at,
+    make_folder,
+    read_bytes,
+    read_json,
+    write_atomically,
+    write_json,
+)
 from lookleft.interop.hf import load_hf, save_hf
-from lookleft.interop.hf.folder import read_config
+from lookleft.interop.hf.folder import MAX_CONFIG_BYTES, MAX_CONFIG_DEPTH, read_config
 from lookleft.interop.places import Place, assemble, shapes_of
 from lookleft.models import AnyModel
+from lookleft.quantised import (
+    PART,
+    Kind,
+    Quantised,
+    as_arrays,
+    from_arrays,
+    is_matrix,
+    quantise,
+)
 from lookleft.tensors import FILE_NAME, read_folder, write_tensors
 from lookleft.text.tokenizer import Tokenizer
 from lookleft.text.vocab import Specials, read_specials
 
+TEMPLATE_NAME = "chat_template.jinja"
 OWN_TYPE = "lookleft"  # model_type of networks that no Hugging Face class can express
 
 CONFIGS = (DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig)
 
+SOURCE_FOLDER = "source"  # where the source side's tokenizer lies, if it has one of its own
 Layout = Literal["auto", "hf", "lookleft"]
+Languages = tuple[str | None, str | None]
 
 
 @dataclass
@@ -35,12 +56,24 @@ class Bundle:
     network: AnyModel
     tokenizer: Tokenizer | None = None
     specials: Specials = field(default_factory=Specials)
+    languages: Languages = (None, None)  # codes of source and target, if the model says
+    # Matrices that its file holds in few bits, by name, read when asked for. The network holds the
+    # same numbers in full.
+    quantised: Callable[[], Mapping[str, Quantised]] = dict
+    chat_template: str | None = None  # how it wants a conversation spelt: foreign code, sandboxed
+    source_tokenizer: Tokenizer | None = None  # of a translator whose sides share no vocabulary
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, with the special tokens that this model's tokenizer adds."""
         if self.tokenizer is None:
             raise InputError("this model came without a tokenizer: give ids instead of text")
         return self.tokenizer.encode(text, template=True)
+
+    def encode_source(self, text: str) -> list[int]:
+        """The ids of a text to be translated: as `encode`, with the source side's vocabulary."""
+        if self.source_tokenizer is None:
+            return self.encode(text)
+        return self.source_tokenizer.encode(text, template=True)
 
     def audit_subject(self) -> nn.Module:
         """What the audit should call instead of this bundle."""
@@ -53,12 +86,20 @@ class Bundle:
         network; "auto" takes the first if the network fits it.
         """
         folder = Path(folder)
+        return self._save_around(folder, lambda: self._save_network(folder, layout))
+
+    def _save_around(self, folder: Path, save_network: Callable[[], str]) -> str:
+        """Write the network, and beside it everything else; get the model_type written."""
         if look_at(folder) not in ("nothing", "folder"):
             raise FileError(f"{folder}: is a file; a model is saved as a folder")
-        model_type = self._save_network(folder, layout)
+        model_type = save_network()
         if self.tokenizer is not None:
             self.tokenizer.save(folder)
+        if self.source_tokenizer is not None:
+            self.source_tokenizer.save(folder / SOURCE_FOLDER)
         write_json(folder / "generation_config.json", self._generation_config())
+        if self.chat_template is not None:
+            write_atomically(folder / TEMPLATE_NAME, self.chat_template.encode("utf-8"))
         return model_type
 
     def _save_network(self, folder: Path, layout: Layout) -> str:
@@ -68,21 +109,42 @@ class Bundle:
             except ConfigError:
                 if layout == "hf":
                     raise
+        return self._write_own(folder, self.network.state_dict())
+
+    def _write_own(self, folder: Path, tensors: Mapping[str, Tensor]) -> str:
+        """Weights and config in our own layout."""
         make_folder(folder)
-        write_tensors(folder / FILE_NAME, self.network.state_dict())
+        write_tensors(folder / FILE_NAME, tensors)
         config = {"model_type": OWN_TYPE, **self.network.config.model_dump(mode="json")}
         write_json(folder / "config.json", config | self._special_ids())
         return OWN_TYPE
+
+    def save_quantised(self, folder: str | Path, kind: Kind) -> None:
+        """Write the model with its matrices in few bits, in our own layout; `load` reads it."""
+        folder = Path(folder)
+        tensors: dict[str, Tensor] = {}
+        for name, tensor in self.network.state_dict().items():
+            few = None
+            if is_matrix(name, tensor.ndim):
+                few = quantise(tensor.float().cpu().numpy(), kind)
+            if few is None:
+                tensors[name] = tensor
+            else:
+                arrays = as_arrays(name, few)
+                tensors |= {part: torch.from_numpy(array) for part, array in arrays.items()}
+        self._save_around(folder, lambda: self._write_own(folder, tensors))
 
     def _special_ids(self) -> dict[str, int]:
         ids = self.specials.as_dict()
         return {f"{role}_token_id": id for role, id in ids.items() if role in ("bos", "eos", "pad")}
 
-    def _generation_config(self) -> dict[str, int]:
-        ids = self._special_ids()
+    def _generation_config(self) -> dict[str, Any]:
+        values: dict[str, Any] = {**self._special_ids()}
         if isinstance(self.network.config, EncoderDecoderConfig):
-            ids["decoder_start_token_id"] = self.network.config.start_id
-        return ids
+            values["decoder_start_token_id"] = self.network.config.start_id
+        if any(self.languages):
+            values["languages"] = list(self.languages)
+        return values
 
 
 def load(path: str | Path, *, dtype: torch.dtype = torch.float32) -> Bundle:
@@ -94,23 +156,83 @@ def load(path: str | Path, *, dtype: torch.dtype = torch.float32) -> Bundle:
     if found == "file":
         if path.suffix in (".json", ".safetensors"):
             raise FileError(f"{path}: is one file of a model; give its folder, {path.parent}")
-        from lookleft.interop.gguf import load_gguf
+        from lookleft.interop.gguf import load_gguf, quantised_of
+        from lookleft.interop.gguf_file import read_gguf
 
-        network, tokenizer = load_gguf(path)
-        return Bundle(network.to(dtype), tokenizer, tokenizer.specials)
+        file = read_gguf(path)
+        network, tokenizer = load_gguf(file)
+        template = file.text("tokenizer.chat_template", default="") or None
+        return Bundle(
+            network.to(dtype),
+            tokenizer,
+            tokenizer.specials,
+            chat_template=template,
+            quantised=partial(quantised_of, file),
+        )
     if (path / "model" / "config.json").exists():
         path = path / "model"  # a run folder keeps its model there
     theirs = read_config(path)
     is_own = theirs.get("model_type") == OWN_TYPE
-    model = _load_own(path, theirs, dtype) if is_own else load_hf(path, dtype=dtype)
-    if (path / "tokenizer.json").exists():
-        tokenizer = Tokenizer.load(path)
-        return Bundle(model, tokenizer, tokenizer.specials)
-    return Bundle(model, None, read_specials(path, lambda piece: None))
+    few: dict[str, Quantised] = {}
+    if is_own:
+        model, few = _load_own(path, theirs, dtype)
+    else:
+        model = load_hf(path, dtype=dtype)
+    has_tokenizer = (path / "tokenizer.json").exists()
+    reader = Tokenizer.load(path) if has_tokenizer else None
+    return Bundle(
+        model,
+        reader,
+        read_specials(path, lambda piece: None) if reader is None else reader.specials,
+        _languages(path),
+        chat_template=None if reader is None else _chat_template(path),
+        quantised=lambda: few,
+        source_tokenizer=load_source_tokenizer(path),
+    )
 
 
-def _load_own(folder: Path, theirs: dict[str, object], dtype: torch.dtype) -> AnyModel:
-    """A folder written by `Bundle.save` in our own layout."""
+def load_source_tokenizer(folder: Path) -> Tokenizer | None:
+    """The tokenizer of the source side in a model or run folder; None if both sides share one."""
+    has_own = (folder / SOURCE_FOLDER / "tokenizer.json").exists()
+    return Tokenizer.load(folder / SOURCE_FOLDER) if has_own else None
+
+
+def _languages(folder: Path) -> Languages:
+    """The pair of languages that a folder names, as `Bundle.save` writes it."""
+    file = folder / "generation_config.json"
+    if not file.exists():
+        return None, None
+    found = read_json(file, max_bytes=MAX_CONFIG_BYTES, max_depth=MAX_CONFIG_DEPTH)
+    codes = found.get("languages")
+    if not isinstance(codes, list) or len(codes) != 2:
+        return None, None
+    source, target = (code if isinstance(code, str) else None for code in codes)
+    return source, target
+
+
+def _chat_template(folder: Path) -> str | None:
+    """The template beside a model: a file of its own, or inside tokenizer_config.json."""
+    limit = {"max_bytes": MAX_CONFIG_BYTES}
+    if (folder / TEMPLATE_NAME).exists():
+        data = read_bytes(folder / TEMPLATE_NAME, **limit)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise FileError(f"{folder / TEMPLATE_NAME}: is not UTF-8: {error.reason}") from error
+    file = folder / "tokenizer_config.json"
+    if not file.exists():
+        return None
+    found = read_json(file, max_depth=MAX_CONFIG_DEPTH, **limit).get("chat_template")
+    if isinstance(found, list):  # several, by name
+        named = {str(entry.get("name")): entry for entry in found if isinstance(entry, dict)}
+        found = named.get("default", {}).get("template")
+    return found if isinstance(found, str) else None
+
+
+def _load_own(
+    folder: Path, theirs: dict[str, object], dtype: torch.dtype
+) -> tuple[AnyModel, dict[str, Quantised]]:
+    """A folder written by `Bundle.save` in our own layout, and what it holds in few bits."""
     where = f"{folder / 'config.json'}"
     values = {k: v for k, v in theirs.items() if k != "model_type" and not k.endswith("_token_id")}
     known = {kind.model_fields["family"].default: kind for kind in CONFIGS}
@@ -120,4 +242,15 @@ def _load_own(folder: Path, theirs: dict[str, object], dtype: torch.dtype) -> An
     config = known[family].parse(values, where)
     places = {name: Place(name) for name in shapes_of(config)}
     file = str(folder / FILE_NAME)
-    return assemble(config, places, read_folder(folder), file=file, dtype=dtype)
+    tensors = read_folder(folder)
+    arrays = {name: tensor.numpy() for name, tensor in tensors.items() if PART in name}
+    few: dict[str, Quantised] = {}
+    for name in places:
+        try:
+            matrix = from_arrays(name, arrays)
+        except InputError as error:
+            raise FileError(f"{file}: {error}") from None
+        if matrix is not None:
+            few[name] = matrix
+            tensors[name] = torch.from_numpy(matrix.numbers())
+    return assemble(config, places, tensors, file=file, dtype=dtype), few

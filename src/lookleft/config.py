@@ -5,8 +5,9 @@ What can be derived is a property, never a sentinel patched later.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
@@ -30,17 +31,27 @@ class Frozen(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    other_names: ClassVar[Mapping[str, str]] = {}  # what people call a key elsewhere -> our name
+
     @classmethod
-    def parse(cls: type[Record], values: dict[str, Any], where: str) -> Record:
-        """The record, or one ConfigError naming every wrong key of `where`."""
+    def parse(
+        cls: type[Record],
+        values: dict[str, Any],
+        where: str,
+        place: Callable[[str], str] = lambda key: "",
+    ) -> Record:
+        """The record, or one ConfigError naming every wrong key of `where`.
+
+        `place` says where a key stands, to be put behind its name.
+        """
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            faults = "; ".join(_in_words(fault, cls) for fault in error.errors())
+            faults = "; ".join(_in_words(fault, cls, place) for fault in error.errors())
             raise ConfigError(f"{where} is no valid {cls.__name__}: {faults}") from None
 
 
-def _in_words(fault: Any, record: type[Frozen]) -> str:
+def _in_words(fault: Any, record: type[Frozen], place: Callable[[str], str]) -> str:
     """One fault of a record: which key, what is wrong, and for a misspelt key which was meant."""
     *sections, last = [str(part) for part in fault["loc"]] or [""]
     key = ".".join([*sections, last])
@@ -49,20 +60,20 @@ def _in_words(fault: Any, record: type[Frozen]) -> str:
         value = fault["input"]
         is_short = isinstance(value, str | int | float | None) and fault["type"] != "missing"
         named = f"{key}={value!r:.40}" if is_short else key
-        return f"{named}: {said}" if key else said
-    fields = record.model_fields
+        return f"{named}{place(key)}: {said}" if key else said
+    fields, others = record.model_fields, record.other_names
     for section in sections:
         inner = fields[section].annotation if section in fields else None
-        fields = {}
+        fields, others = {}, {}
         if isinstance(inner, type) and issubclass(inner, Frozen):
-            fields = inner.model_fields
-    meant = get_close_matches(last, fields, n=1)
+            fields, others = inner.model_fields, inner.other_names
+    meant = [others[last]] if last in others else get_close_matches(last, fields, n=1)
     hint = (
         f"did you mean {'.'.join([*sections, meant[0]])} ?"
         if meant
         else f"known: {', '.join(fields)}"
     )
-    return f"unknown option {key}; {hint}"
+    return f"unknown option {key}{place(key)}; {hint}"
 
 
 class NoPositions(Frozen):

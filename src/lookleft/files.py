@@ -38,6 +38,26 @@ def make_folder(path: Path) -> None:
         raise FileError(f"{path}: cannot be made: {error.strerror}") from error
 
 
+def check_writable(folder: Path) -> None:
+    """Raise if nothing can be written into the folder, or into the one where it would be made."""
+    here = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not here.is_dir():
+        raise FileError(f"{folder}: {here} is a file, not a folder")
+    if not os.access(here, os.W_OK):
+        raise FileError(f"{folder}: cannot be written: {here} is read-only. Give another folder")
+
+
+def link_atomically(path: Path, target: Path) -> None:
+    """Let `path` be a link to `target`, a neighbour or something below one."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        temporary.symlink_to(target.relative_to(path.parent))
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise FileError(f"{path}: cannot be written: {error.strerror}") from error
+
+
 def read_bytes(path: Path, *, max_bytes: int) -> bytes:
     """The whole content of a regular file of at most `max_bytes`; the size is checked first."""
     try:
@@ -86,8 +106,13 @@ def parse_json(data: bytes, *, where: str, max_depth: int) -> dict[str, Any]:
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """Write `value` as indented JSON with its characters as they are, atomically."""
+    write_atomically(path, format_json(value))
+
+
+def format_json(value: dict[str, Any]) -> bytes:
+    """The bytes that `write_json` writes."""
     text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-    write_atomically(path, text.encode("utf-8"))
+    return text.encode("utf-8")
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -106,12 +131,13 @@ def write_atomically(path: Path, data: bytes) -> None:
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)  # only there when something above failed
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except OSError as error:
         raise FileError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Let the names in a folder reach the disk: without this a power cut may undo a rename."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,14 +1,18 @@
-"""Tensors in safetensors files: limits checked before anything is allocated, writes atomic."""
+"""Tensors in safetensors files: limits checked before anything is allocated, writes atomic.
+
+Files are read, not mapped: a mapped file that is cut short while it is in use ends the process.
+"""
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from safetensors.torch import save as format_safetensors
 from torch import Tensor
 
@@ -23,16 +27,74 @@ MAX_DEPTH = 32
 INDEX_NAME = "model.safetensors.index.json"
 FILE_NAME = "model.safetensors"
 
+DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U64": torch.uint64,
+    "U32": torch.uint32,
+    "U16": torch.uint16,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the header says of one tensor."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    place: int  # of its first byte in the file
+
+    @property
+    def n_bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class TensorFile:
+    """A safetensors file whose header was checked; tensors are read when they are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.entries = path, read_header(path)
+
+    def read(self, name: str) -> Tensor:
+        """One tensor, in memory of its own."""
+        entry = self.entries[name]
+        return self._read(entry.dtype, entry.shape, entry.place)
+
+    def read_rows(self, name: str, start: int, stop: int) -> Tensor:
+        """Rows start to stop of a tensor, and no other byte of it."""
+        entry = self.entries[name]
+        n_bytes = entry.n_bytes // max(entry.shape[0], 1)  # of a row
+        shape = (stop - start, *entry.shape[1:])
+        return self._read(entry.dtype, shape, entry.place + start * n_bytes)
+
+    def _read(self, dtype: torch.dtype, shape: tuple[int, ...], place: int) -> Tensor:
+        tensor = torch.empty(shape, dtype=dtype)
+        raw = tensor.flatten().view(torch.uint8).numpy().data
+        try:
+            with self.path.open("rb") as file:
+                file.seek(place)
+                n_read = file.readinto(raw)
+        except OSError as error:
+            raise FileError(f"{self.path}: cannot be read: {error.strerror}") from error
+        if n_read < len(raw):
+            raise FileError(f"{self.path}: was cut short while it was read")
+        return tensor
+
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """All tensors of one safetensors file, by name."""
-    check_header(path)
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            # Copied out of the mapped file one by one: what is loaded does not change with it.
-            return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-    except Exception as error:  # the parser raises several kinds for a lying header
-        raise FileError(f"{path}: is not a valid safetensors file: {error}") from error
+    file = TensorFile(path)
+    return {name: file.read(name) for name in file.entries}
 
 
 def read_folder(folder: Path) -> dict[str, Tensor]:
@@ -64,8 +126,11 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     write_atomically(path, format_safetensors(plain, metadata={"format": "pt"}))
 
 
-def check_header(path: Path) -> None:
-    """Refuse a file whose header is too large, lies about sizes, or asks for too much."""
+def read_header(path: Path) -> dict[str, Entry]:
+    """The tensors that a file declares, in their order in it.
+
+    Refuses a header that is too large, lies about sizes, or asks for too much.
+    """
     if look_at(path) == "other":  # opening a pipe would wait for ever
         raise FileError(f"{path}: is not a regular file")
     try:
@@ -86,12 +151,29 @@ def check_header(path: Path) -> None:
     entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
     if len(entries) > MAX_TENSORS:
         raise FileError(f"{path}: declares {len(entries):,} tensors, the limit is {MAX_TENSORS:,}")
-    for name, entry in entries.items():
-        _check_entry(path, name, entry, n_bytes=size - 8 - length)
+    start = 8 + length
+    found = {
+        name: _read_entry(path, name, entry, start, n_bytes=size - start)
+        for name, entry in entries.items()
+    }
+    ordered = sorted(found.items(), key=lambda item: (item[1].place, item[1].n_bytes))
+    for name, entry in ordered:
+        if entry.place != start:
+            raise FileError(
+                f"{path}: is not a valid safetensors file: tensor {name!r} begins at byte "
+                f"{entry.place:,}, the one before it ends at {start:,}"
+            )
+        start += entry.n_bytes
+    if start != size:
+        raise FileError(
+            f"{path}: is not a valid safetensors file: its tensors end at byte {start:,} of "
+            f"{size:,}"
+        )
+    return dict(ordered)
 
 
-def _check_entry(path: Path, name: str, entry: Any, n_bytes: int) -> None:
-    """One tensor: its rank, and that its bytes lie inside the file."""
+def _read_entry(path: Path, name: str, entry: Any, start: int, n_bytes: int) -> Entry:
+    """One tensor: its type and rank, and that its bytes are as many as its shape needs."""
     fields = entry if isinstance(entry, dict) else {}
     shape: Any = fields.get("shape")
     offsets: Any = fields.get("data_offsets")
@@ -104,6 +186,19 @@ def _check_entry(path: Path, name: str, entry: Any, n_bytes: int) -> None:
             f"{path}: tensor {name!r} claims bytes {offsets[0]:,} to {offsets[1]:,}, the file has "
             f"{n_bytes:,}"
         )
+    dtype = DTYPES.get(str(fields.get("dtype")))
+    if dtype is None:
+        raise FileError(
+            f"{path}: tensor {name!r} is of type {fields.get('dtype')!r:.40}, which is not read; "
+            f"types are {', '.join(DTYPES)}"
+        )
+    found = Entry(dtype, tuple(shape), start + offsets[0])
+    if found.n_bytes != offsets[1] - offsets[0]:
+        raise FileError(
+            f"{path}: is not a valid safetensors file: tensor {name!r} of shape {shape} needs "
+            f"{found.n_bytes:,} bytes and has {offsets[1] - offsets[0]:,}"
+        )
+    return found
 
 
 def _is_counts(value: Any) -> bool:

@@ -24,7 +24,7 @@ from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnly
 from lookleft.data.batch import Batch, as_rows, pack_documents
 from lookleft.errors import InputError
 from lookleft.models import DecoderOnly, EncoderDecoder, EncoderOnly, build
-from lookleft.models.base import last_logits
+from lookleft.models.base import last_of
 from lookleft.nn.attention import KV
 
 
@@ -122,10 +122,10 @@ def test_packed_documents_are_not_silently_generated_from() -> None:
         model.prefill(pack_documents([[[1, 2, 3], [4, 5, 6]]]), room=2)
 
 
-def test_last_logits_are_those_of_the_last_real_token_wherever_it_stands() -> None:
+def test_the_last_real_token_is_found_wherever_it_stands() -> None:
     logits = torch.arange(12.0).view(2, 3, 2)
     is_token = torch.tensor([[True, True, False], [False, True, True]])
-    assert last_logits(logits, is_token).tolist() == [[2.0, 3.0], [10.0, 11.0]]
+    assert last_of(logits, is_token).tolist() == [[2.0, 3.0], [10.0, 11.0]]
 
 
 def test_models_run_under_mixed_precision() -> None:
@@ -200,3 +200,45 @@ def test_a_state_with_a_prefix_may_shrink_and_grow() -> None:
         state.reorder(torch.tensor(order))
         got = model.step(ids[order, 4], state)
         torch.testing.assert_close(got, full[order], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["sinusoidal-post", "relative-rms"])
+def test_rows_that_join_later_are_answered_as_alone(name: str) -> None:
+    model, ids = make(TRANSLATORS[name]), random_ids(3, 6)
+    sources = [as_rows(random_ids(1, n, seed=n)) for n in (2, 5, 3)]
+    alone = [
+        model.score(Batch(as_rows(ids[b : b + 1, : 4 - b]), source=sources[b]))[:, -1]
+        for b in range(3)
+    ]
+    _, state = model.prefill(Batch(as_rows(ids[:1, :1]), source=sources[0]), room=5)
+    model.step(ids[:1, 1], state)
+    for b in (1, 2):  # each is one token behind the one before
+        _, other = model.prefill(Batch(as_rows(ids[b : b + 1, :1]), source=sources[b]), room=5)
+        if b == 1:
+            model.step(ids[:1, 2], state)
+            model.step(ids[1:2, 1], other)
+        state.join(other)
+    assert state.lengths.tolist() == [3, 2, 1]
+    got = model.step(ids[[0, 1, 2], [3, 2, 1]], state)
+    torch.testing.assert_close(got, torch.cat(alone), rtol=0, atol=1e-12)
+
+
+def test_beams_that_change_places_share_their_source_and_others_do_not() -> None:
+    model, ids = make(TRANSLATORS["sinusoidal-post"]), random_ids(2, 4)
+    _, state = model.prefill(Batch(as_rows(ids[:, :1]), source=as_rows(ids)), room=3)
+    state.reorder(torch.tensor([0, 0, 1, 1]))
+    kept = state.memory.kvs[0].keys
+    state.reorder(torch.tensor([1, 0, 3, 3]))
+    assert state.memory.kvs[0].keys is kept  # nothing had to move
+    state.reorder(torch.tensor([2, 0]))
+    full = model.score(Batch(as_rows(ids[[1, 0], :2]), source=as_rows(ids[[1, 0]])))[:, -1]
+    got = model.step(ids[[1, 0], 1], state)
+    torch.testing.assert_close(got, full, rtol=0, atol=1e-12)
+
+
+def test_rows_with_a_prefix_do_not_join_rows_without() -> None:
+    model, ids = make(DECODERS_ONLY["sinusoidal-post"]), random_ids(1, 4)
+    _, plain = model.prefill(Batch(as_rows(ids)), room=1)
+    _, other = model.prefill(Batch(as_rows(ids), prefix=torch.tensor([2])), room=1)
+    with pytest.raises(InputError, match="prefix"):
+        plain.join(other)

@@ -155,6 +155,61 @@ def test_writing_with_gradients_leaves_earlier_tensors_as_they_were() -> None:
     assert keys.grad.item() == 2 * (1 + 5 + 14)
 
 
+@given(
+    mine=st.tuples(st.integers(1, 12), st.integers(3, 6)),
+    theirs=st.tuples(st.integers(1, 12), st.integers(3, 6)),
+    more=st.lists(st.integers(1, 2), max_size=5),
+)
+def test_rings_of_unequal_size_join_and_go_on(
+    mine: tuple[int, int], theirs: tuple[int, int], more: list[int]
+) -> None:
+    window = 3
+    caches = []
+    for n_tokens, capacity in (mine, theirs):
+        cache = make_cache(capacity, window=window, n_layers=2)
+        for _ in range(n_tokens):
+            feed(cache, [1])
+        caches.append(cache)
+    joined, other = caches
+    joined.join(other)
+    lengths = [mine[0], theirs[0]]
+    for n in more:
+        feed(joined, [min(n, joined.max_chunk)] * 2)
+        lengths = [length + min(n, joined.max_chunk) for length in lengths]
+    assert joined.lengths.tolist() == lengths
+    for row, length in enumerate(lengths):
+        needed = list(range(max(0, length - window + 1), length))  # what the next query sees
+        assert held(joined, row)[-len(needed) :] == needed or not needed
+        assert held(joined, row)[-1] == length - 1
+
+
+def test_joined_rows_keep_their_own_lengths_and_take_the_larger_capacity() -> None:
+    cache, other = make_cache(4, n_layers=2), make_cache(9, batch=2, n_layers=2)
+    feed(cache, [3])
+    feed(other, [5, 1])
+    cache.join(other)
+    assert (cache.batch, cache.capacity) == (3, 9)
+    feed(cache, [2, 2, 0])
+    assert [held(cache, row) for row in range(3)] == [
+        list(range(5)),
+        list(range(7)),
+        [0],
+    ]
+
+
+def test_a_short_row_without_a_ring_joins_one_with_a_ring() -> None:
+    ring, short = make_cache(4, window=3), make_cache(3)
+    for _ in range(6):
+        feed(ring, [1])
+    feed(short, [2])
+    short.join(ring)
+    assert (short.window, short.capacity) == (3, 4)
+    assert [held(short, row) for row in range(2)] == [[0, 1], [2, 3, 4, 5]]
+    for _ in range(3):
+        feed(short, [1, 1])
+    assert [held(short, row)[-3:] for row in range(2)] == [[2, 3, 4], [6, 7, 8]]
+
+
 def test_memory_is_counted_in_bytes_of_keys_and_values() -> None:
     cache = KVCache(n_layers=3, batch=2, capacity=5, n_kv_heads=4, head_dim=6, dtype=torch.float16)
     assert cache.bytes == 2 * 3 * 2 * 5 * 4 * 6 * 2

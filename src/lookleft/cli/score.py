@@ -55,7 +55,7 @@ def score(
     target = _ids_from("--ids", ids, "--text", text, bundle.encode)
     source = None
     if src_ids is not None or src is not None:
-        source = _ids_from("--src-ids", src_ids, "--src", src, bundle.encode)
+        source = _ids_from("--src-ids", src_ids, "--src", src, bundle.encode_source)
     logprobs = score_ids(bundle.network, target, source)
     if json_:
         print(json.dumps({"ids": target, "logprobs": logprobs}))

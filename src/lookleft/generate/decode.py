@@ -1,19 +1,21 @@
-"""The decode loop: one column of ids at a time, from a model or anything with the same two calls.
+"""The decode loop at its simplest: one column of ids at a time, until every row has ended.
 
-Dimensions: B batch, V vocabulary.
+`scheduler` is its twin for real work, in which rows come and go. Dimensions: B batch, V vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from lookleft.config import EncoderDecoderConfig
 from lookleft.data.batch import Batch, pad_rows
 from lookleft.errors import InputError
 from lookleft.generate.pick import Pick, greedy
-from lookleft.models import DecoderOnly, EncoderDecoder
+from lookleft.models.base import Runner
 
 Step = Callable[[Tensor], Tensor]  # ids (B,) -> logits (B, V), one position on
 
@@ -36,7 +38,7 @@ def decode(
 
 @torch.no_grad()
 def generate_ids(
-    model: DecoderOnly | EncoderDecoder,
+    model: Runner[Any],
     prompts: Sequence[Sequence[int]],
     *,
     max_new: int,
@@ -52,7 +54,7 @@ def generate_ids(
     for number, prompt in enumerate(prompts):
         if not prompt:
             raise InputError(f"prompt {number} is empty: there is nothing to go on from")
-    if isinstance(model, EncoderDecoder):
+    if isinstance(model.config, EncoderDecoderConfig):
         start = [[model.config.start_id]] * len(prompts)
         batch = Batch(pad_rows(start), source=pad_rows(prompts))
     else:

@@ -30,6 +30,7 @@ from lookleft.interop.gguf_file import GGUFFile, StoredTensor, read_gguf
 from lookleft.interop.places import find_places, shapes_of, unfilled
 from lookleft.models import DecoderOnly
 from lookleft.nn.positions import RotaryPositions
+from lookleft.quantised import Quantised, from_blocks
 from lookleft.text.tokenizer import Tokenizer
 from lookleft.text.vocab import Specials
 
@@ -67,13 +68,13 @@ class StoredParameter:
     row_order: NDArray[np.int64] | None = None  # our row i is stored row row_order[i]
 
 
-def load_gguf(path: str | Path) -> tuple[DecoderOnly, Tokenizer]:
+def load_gguf(path: str | Path | GGUFFile) -> tuple[DecoderOnly, Tokenizer]:
     """The model in float32, and its tokenizer.
 
     Nothing is allocated for the weights before the file has been found whole: every tensor that
     the model needs is there, has its shape, and lies inside the file.
     """
-    file = read_gguf(path)
+    file = path if isinstance(path, GGUFFile) else read_gguf(path)
     config = config_of(file)
     stored = parameters_of(file, config)
     tokenizer = tokenizer_of(file)
@@ -156,6 +157,18 @@ def parameters_of(file: GGUFFile, config: DecoderOnlyConfig) -> dict[str, Stored
         raise ConfigError(
             f"{file.path}: {len(unused)} tensors have no place in this model, {min(unused)!r} first"
         )
+    return found
+
+
+def quantised_of(path: str | Path | GGUFFile) -> dict[str, Quantised]:
+    """The matrices that a file holds in few bits, bit for bit, by our name of the parameter."""
+    file = path if isinstance(path, GGUFFile) else read_gguf(path)
+    found = {}
+    for name, parameter in parameters_of(file, config_of(file)).items():
+        matrix = from_blocks(file.blocks(parameter.tensor.name), parameter.tensor.type.name)
+        if matrix is not None:
+            order = parameter.row_order
+            found[name] = matrix if order is None else matrix.rows(order)
     return found
 
 

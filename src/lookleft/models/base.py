@@ -5,6 +5,9 @@
     step(ids, state)         feed one more token per row, get the next logits
     extend(rows, state)      the same with several tokens at once
 
+Between steps rows may change places, leave (`state.reorder`), join (`state.join`) or forget their
+newest tokens (`state.roll_back`). The engine offers the same calls, so one loop drives either.
+
 `score` and `prefill` + `step` are one function computed in two ways; tests/invariants holds them
 together. Dimensions: B batch, T positions, S source positions, D model width, V vocabulary.
 """
@@ -12,9 +15,10 @@ together. Dimensions: B batch, T positions, S source positions, D model width, V
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lookleft.config import ModelConfig
@@ -32,12 +36,41 @@ class Scorer(Protocol):
     def score(self, batch: Batch) -> Tensor: ...
 
 
-class Generator(Scorer, Protocol):
-    """Can also be driven token by token."""
+class State(Protocol):
+    """What generation keeps of a batch between steps; rows are independent of each other."""
 
-    def prefill(self, batch: Batch, *, room: int) -> tuple[Tensor, DecodeState]: ...
-    def extend(self, rows: Rows, state: DecodeState) -> Tensor: ...
-    def step(self, ids: Tensor, state: DecodeState) -> Tensor: ...
+    @property
+    def lengths(self) -> Tensor:
+        """How many tokens each row has read. (B,)."""
+
+    def reorder(self, rows: Tensor) -> None:
+        """Row i becomes a copy of old row rows[i]; the batch may shrink or grow. (N,)."""
+
+    def join(self, other: Self) -> None:
+        """Put the rows of another state of the same runner behind ours; `other` is used up."""
+
+    def roll_back(self, lengths: Tensor) -> None:
+        """Forget the newest tokens, so that each row holds so many again. (B,)."""
+
+
+StateT = TypeVar("StateT", bound=State)
+
+
+class Runner(Scorer, Protocol[StateT]):
+    """Can also be driven token by token: a network, the engine, or a slow twin of either."""
+
+    @property
+    def config(self) -> ModelConfig: ...
+    @property
+    def device(self) -> torch.device: ...
+    def prefill(self, batch: Batch, *, room: int) -> tuple[Tensor, StateT]:
+        """Read a prompt and keep room for so many more tokens. -> logits (B, V), state."""
+
+    def extend(self, rows: Rows, state: StateT) -> Tensor:
+        """Feed several more tokens per row. -> logits (B, T, V)."""
+
+    def step(self, ids: Tensor, state: StateT) -> Tensor:
+        """Feed one more token per row. (B,) -> logits (B, V)."""
 
 
 @dataclass
@@ -46,10 +79,45 @@ class Memory:
 
     kvs: list[KV]
     side: Side  # its positions and padding
+    owner: Tensor | None = None  # (B,) rows with the same number share a source; unset: none do
+
+    @property
+    def owners(self) -> Tensor:
+        if self.owner is not None:
+            return self.owner
+        return torch.arange(self.side.pos.size(0), device=self.side.pos.device)
 
     def reorder(self, rows: Tensor) -> None:
+        before = self.owners
+        self.owner = before[rows]
+        if torch.equal(self.owner, before):
+            return  # beams changed places among themselves: they read the same source
         self.kvs = [KV(kv.keys[rows], kv.values[rows]) for kv in self.kvs]
         self.side = Side(self.side.pos[rows], self.side.is_token[rows])
+
+    def join(self, other: Memory) -> None:
+        length = max(self.side.pos.size(1), other.side.pos.size(1))
+        mine, theirs = self._padded(length), other._padded(length)
+        pairs = zip(mine.kvs, theirs.kvs, strict=True)
+        self.kvs = [
+            KV(torch.cat((a.keys, b.keys)), torch.cat((a.values, b.values))) for a, b in pairs
+        ]
+        self.owner = torch.cat((self.owners, other.owners + int(self.owners.max()) + 1))
+        pos, is_token = zip(mine.side[:2], theirs.side[:2], strict=True)
+        self.side = Side(torch.cat(pos), torch.cat(is_token))
+
+    def _padded(self, length: int) -> Memory:
+        """The same with so many source positions. (B, G, S, K) -> (B, G, length, K)."""
+        more = length - self.side.pos.size(1)
+        if not more:
+            return self
+        kvs = [
+            KV(F.pad(kv.keys, (0, 0, 0, more)), F.pad(kv.values, (0, 0, 0, more)))
+            for kv in self.kvs
+        ]
+        return Memory(
+            kvs, Side(F.pad(self.side.pos, (0, more)), F.pad(self.side.is_token, (0, more)))
+        )
 
 
 @dataclass
@@ -59,6 +127,25 @@ class DecodeState:
     cache: KVCache
     memory: Memory | None = None
     prefix: Tensor | None = None  # (B,) positions that saw each other both ways
+
+    @property
+    def lengths(self) -> Tensor:
+        """How many tokens each row has read. (B,)."""
+        return self.cache.lengths
+
+    def join(self, other: DecodeState) -> None:
+        """Put the rows of another state of the same model behind ours; `other` is used up."""
+        if (self.prefix is None) != (other.prefix is None):
+            raise InputError("rows with a prefix seen both ways cannot join rows without one")
+        self.cache.join(other.cache)
+        if self.memory is not None and other.memory is not None:
+            self.memory.join(other.memory)
+        if self.prefix is not None and other.prefix is not None:
+            self.prefix = torch.cat((self.prefix, other.prefix))
+
+    def roll_back(self, lengths: Tensor) -> None:
+        """Forget the newest tokens, so that each row holds so many again. (B,)."""
+        self.cache.roll_back(lengths)
 
     def reorder(self, rows: Tensor) -> None:
         """Row i becomes a copy of old row rows[i], in every part. (N,)."""
@@ -77,7 +164,7 @@ class Network(nn.Module):
     head: Head
 
     def logits(self, states: Tensor) -> Tensor:
-        """What the head makes of the last layer's states. (B, T, D) -> (B, T, V)."""
+        """What the head makes of the last layer's states. (..., D) -> (..., V)."""
         out: Tensor = self.head(states, self.embedding)
         return out
 
@@ -126,13 +213,21 @@ class Network(nn.Module):
             )
 
 
-def last_logits(logits: Tensor, is_token: Tensor) -> Tensor:
-    """The logits at the last real token of each row. (B, T, V), (B, T) -> (B, V)."""
+def last_places(is_token: Tensor) -> Tensor:
+    """Where the last real token of each row stands. (B, T) -> (B,)."""
     if not bool(is_token.any(1).all()):
         raise InputError("a prompt is empty: every row needs at least one token to start from")
     place = torch.arange(is_token.size(1), device=is_token.device)
-    last = torch.where(is_token, place, -1).amax(1)  # (B,)
-    return logits[torch.arange(logits.size(0), device=logits.device), last]
+    return torch.where(is_token, place, -1).amax(1)
+
+
+def last_of(states: Tensor, is_token: Tensor) -> Tensor:
+    """What stands at the last real token of each row. (B, T, D), (B, T) -> (B, D).
+
+    Taken before the head: logits of a whole prompt, (B, T, V), would be the largest tensor of all.
+    """
+    last = last_places(is_token)  # (B,)
+    return states[torch.arange(states.size(0), device=states.device), last]
 
 
 def continue_rows(rows: Rows, cache: KVCache) -> Rows:

@@ -11,7 +11,7 @@ from torch import Tensor
 from lookleft.config import DecoderOnlyConfig
 from lookleft.data.batch import Batch, Rows, as_rows
 from lookleft.masks import Side, visible
-from lookleft.models.base import DecodeState, Network, continue_rows, last_logits, one_token
+from lookleft.models.base import DecodeState, Network, continue_rows, last_of, one_token
 from lookleft.nn.block import Stack, View
 from lookleft.nn.cache import KVCache
 from lookleft.nn.layers import Embedding, Head
@@ -55,7 +55,8 @@ class DecoderOnly(Network):
         """Read a prompt and keep room for so many more tokens. -> logits (B, V), state."""
         rows = batch.inputs
         state = DecodeState(self.make_cache(rows, room), prefix=batch.prefix)
-        return last_logits(self.extend(rows, state), rows.is_token), state
+        last = last_of(self._read(rows, state), rows.is_token)  # (B, D)
+        return self.logits(last), state
 
     def make_cache(self, rows: Rows, room: int) -> KVCache:
         """A cache for these rows and `room` more tokens; a ring if the model has a window."""
@@ -77,19 +78,22 @@ class DecoderOnly(Network):
 
     def extend(self, rows: Rows, state: DecodeState) -> Tensor:
         """Feed several more tokens per row through a warm cache. -> logits (B, T, V)."""
+        return self.logits(self._read(rows, state))
+
+    def _read(self, rows: Rows, state: DecodeState) -> Tensor:
+        """What the head reads after these tokens went through the cache. -> (B, T, D)."""
         most = state.cache.max_chunk
         if state.cache.window is not None and int(rows.is_token.sum(1).max()) > most:
             # A ring takes only so many at once: its oldest slots must be read before reuse.
             columns = [slice(i, i + most) for i in range(0, rows.shape[1], most)]
             pieces = [as_rows(rows.ids[:, part], rows.is_token[:, part]) for part in columns]
-            return torch.cat([self.extend(piece, state) for piece in pieces], 1)
+            return torch.cat([self._read(piece, state) for piece in pieces], 1)
         cache, rows = state.cache, continue_rows(rows, state.cache)
         self.check(rows, self.config.vocab_size)
         slots = cache.place(rows.pos, rows.is_token)
         view = self.view(rows.side, cache.side, state.prefix)
-        return self.logits(
-            self.decoder(self.embedding(rows.ids), rows.pos, view, cache=(cache, slots))
-        )
+        out: Tensor = self.decoder(self.embedding(rows.ids), rows.pos, view, cache=(cache, slots))
+        return out
 
     def step(self, ids: Tensor, state: DecodeState) -> Tensor:
         """Feed one more token per row. (B,) -> logits (B, V)."""

@@ -18,7 +18,7 @@ from lookleft.models.base import (
     Memory,
     Network,
     continue_rows,
-    last_logits,
+    last_of,
     one_token,
 )
 from lookleft.nn.block import Stack, View
@@ -94,23 +94,28 @@ class EncoderDecoder(Network):
         )
         memory = Memory(self.decoder.source_keys_values(encoded), source.side)
         state = DecodeState(cache, memory)
-        return last_logits(self.extend(rows, state), rows.is_token), state
+        last = last_of(self._read(rows, state), rows.is_token)  # (B, D)
+        return self.logits(last), state
 
     def extend(self, rows: Rows, state: DecodeState) -> Tensor:
         """Feed several more target tokens through a warm cache. -> logits (B, T, V)."""
+        return self.logits(self._read(rows, state))
+
+    def _read(self, rows: Rows, state: DecodeState) -> Tensor:
+        """What the head reads after these tokens went through the cache. -> (B, T, D)."""
         if state.memory is None:
             raise InputError("this state has no encoded source: start it with prefill")
         cache, rows = state.cache, continue_rows(rows, state.cache)
         self.check(rows, self.config.vocab_size)
         slots = cache.place(rows.pos, rows.is_token)
-        x = self.decoder(
+        out: Tensor = self.decoder(
             self.embedding(rows.ids),
             rows.pos,
             self.view(rows.side, cache.side),
             cache=(cache, slots),
             memory=(state.memory.kvs, visible(rows.side, state.memory.side, is_causal=False)),
         )
-        return self.logits(x)
+        return out
 
     def step(self, ids: Tensor, state: DecodeState) -> Tensor:
         """Feed one more target token per row. (B,) -> logits (B, V)."""

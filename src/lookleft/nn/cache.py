@@ -163,7 +163,42 @@ class KVCache:
             raise InputError(
                 f"rows {rows.tolist()} must name rows 0..{self.batch - 1} of the cache"
             )
-        self.keys = [keys.index_select(0, rows) for keys in self.keys]
-        self.values = [values.index_select(0, rows) for values in self.values]
+        used = self.n_used  # the rest is empty: copying it would cost most of the time
+        self.keys = [_first_slots(keys, used, self.capacity, rows) for keys in self.keys]
+        self.values = [_first_slots(values, used, self.capacity, rows) for values in self.values]
         self.pos, self.is_token = self.pos[rows], self.is_token[rows]
         self.lengths = self.lengths[rows]
+
+    def join(self, other: KVCache) -> None:
+        """Put the rows of another cache of the same model behind ours; `other` is used up."""
+        capacity = max(self.capacity, other.capacity)
+        for cache in (self, other):
+            cache._resize(capacity)
+        self.keys = [torch.cat(pair) for pair in zip(self.keys, other.keys, strict=True)]
+        self.values = [torch.cat(pair) for pair in zip(self.values, other.values, strict=True)]
+        self.pos = torch.cat((self.pos, other.pos))
+        self.is_token = torch.cat((self.is_token, other.is_token))
+        self.lengths = torch.cat((self.lengths, other.lengths))
+        self.window = self.window or other.window  # short rows may have needed no ring
+
+    def _resize(self, capacity: int) -> None:
+        """Lay the rows out in so many slots, at least as many as now."""
+        if capacity == self.capacity:
+            return
+        newest = self.lengths[:, None] - 1
+        slot = torch.arange(capacity, device=newest.device)[None]  # (1, C)
+        order = newest - (newest - slot) % capacity  # (B, C): which token a slot holds from now on
+        old_slot = order % self.capacity
+        is_there = (order >= 0) & (order > newest - self.capacity)
+        self.is_token = self.is_token.gather(1, old_slot) & is_there
+        self.pos = self.pos.gather(1, old_slot)
+        index = old_slot[:, None, :, None]  # (B, 1, C, 1)
+        self.keys = [keys.take_along_dim(index, 2) for keys in self.keys]
+        self.values = [values.take_along_dim(index, 2) for values in self.values]
+
+
+def _first_slots(stored: Tensor, n_slots: int, capacity: int, rows: Tensor) -> Tensor:
+    """Some rows in a new tensor, of which only the first slots are filled. (N, G, C, K)."""
+    moved = stored.new_zeros(rows.numel(), stored.size(1), capacity, stored.size(3))
+    moved[:, :, :n_slots] = stored[:, :, :n_slots].index_select(0, rows)
+    return moved

@@ -1,0 +1,177 @@
+"""`lookleft generate`: what a language model writes after a prompt."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from lookleft.cli.talk import say
+from lookleft.errors import InputError
+
+if TYPE_CHECKING:
+    from lookleft.generate.write import Written
+
+
+def generate(
+    model: str,
+    prompt: str | None = None,
+    *,
+    max_new: int = 128,
+    temperature: float = 0.0,
+    top_k: int = 0,
+    top_p: float = 1.0,
+    min_p: float = 0.0,
+    seed: int = 0,
+    beam: int = 1,
+    n_best: int = 1,
+    length_penalty: str = "power:1",
+    repetition_penalty: float = 1.0,
+    no_repeat_ngram: int = 0,
+    stop: list[str] | None = None,
+    lookup: Annotated[bool, Parameter(negative="")] = False,
+    draft: str | None = None,
+    stream: Annotated[bool, Parameter(negative="")] = False,
+    engine: Literal["auto", "torch", "numba"] = "auto",
+    cache: Annotated[bool, Parameter(negative="--no-cache")] = True,
+    threads: int | None = None,
+    json_: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """Write on after PROMPT, or after the text on standard input, with MODEL.
+
+    Prints the prompt and what follows. Greedy unless a temperature or a beam is given; the same
+    seed gives the same text.
+
+    Examples:
+      lookleft generate model.gguf "Once upon a time" --max-new 40 --stream
+      lookleft generate runs/lm "Once upon a time" --temperature 0.8 --top-p 0.95 --seed 1
+      lookleft generate model.gguf "The capital of France is" --stop . --json
+
+    Parameters
+    ----------
+    model
+        A run folder, model folder or .gguf file of a language model.
+    prompt
+        The text to continue; without it standard input is read.
+    max_new
+        The longest answer in tokens.
+    temperature
+        Above 0, tokens are drawn: below 1 likelier ones more often, above 1 less.
+    top_k
+        Draw from so many of the likeliest tokens; 0: from all.
+    top_p
+        Draw from the likeliest tokens whose probabilities reach this sum.
+    min_p
+        Draw from tokens at least this likely, relative to the likeliest.
+    seed
+        Of the draws.
+    beam
+        Hypotheses kept side by side.
+    n_best
+        Texts, best first; at most the beam.
+    length_penalty
+        power:A divides a sum of log-probabilities by L^A, wu:A by ((5 + L) / 6)^A.
+    repetition_penalty
+        Above 1, tokens that have occurred get less likely.
+    no_repeat_ngram
+        So many tokens in a row occur only once; 0: no matter.
+    stop
+        A string before which the text ends; may be given several times.
+    lookup
+        Guess tokens ahead by copying from the text: faster where it repeats, the same text.
+    draft
+        A smaller model of the same vocabulary that guesses tokens ahead.
+    stream
+        Show the text while it is written.
+    engine
+        What computes: auto takes the compiled engine where it can.
+    cache
+        --no-cache reads the whole text again for every token: slow, the same text.
+    threads
+        Of the processor; unset: all.
+    json_
+        Print {"prompt", "text", "finish", "tokens", "ids", "log_probs", "alternatives"}; with
+        stream one {"piece"} a line before.
+    """
+    from lookleft.api import load
+    from lookleft.bundle import load as load_bundle
+    from lookleft.cli.talk import show_pieces, use_threads
+    from lookleft.generate.methods import choose, penalty_of
+
+    use_threads(threads)
+    way = choose(
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        seed=seed,
+        beam=beam,
+        n_best=n_best,
+        length_penalty=penalty_of(length_penalty),
+        repetition=repetition_penalty,
+        no_repeat_ngram=no_repeat_ngram,
+        is_lookup=lookup,
+    )
+    text = read_prompt() if prompt is None else prompt
+    if not text:
+        raise InputError("the prompt is empty: there is nothing to go on from; give some text")
+    loaded = load(model, engine=engine)
+    writer = loaded.writer(
+        way,
+        max_new=max_new,
+        stop=stop or (),
+        draft=None if draft is None else load_bundle(draft),
+        runner=loaded.runner(is_cached=cache, say=say),
+    )
+    if not stream:
+        answers = writer.write([text])[0]
+    elif json_:
+        pieces = writer.stream(text)
+        answers = [_told(pieces)]
+    else:
+        print(text, end="", flush=True)
+        show_pieces(writer.stream(text))
+        return
+    if json_:
+        print(json.dumps(described(text, answers), ensure_ascii=False))
+    else:
+        print("\n".join(text + answer.text for answer in answers))
+
+
+def _told(pieces: Any) -> Written:
+    """Print each piece as a JSON object; get what was written."""
+    while True:
+        try:
+            print(json.dumps({"piece": next(pieces)}, ensure_ascii=False), flush=True)
+        except StopIteration as end:
+            written: Written = end.value
+            return written
+
+
+def described(prompt: str, answers: list[Written]) -> dict[str, Any]:
+    """What `--json` prints."""
+
+    def one(answer: Written) -> dict[str, Any]:
+        told: dict[str, Any] = {"text": answer.text, "finish": answer.finish}
+        if answer.score is not None:
+            told["score"] = answer.score
+        return told | {"ids": answer.ids, "log_probs": answer.log_probs}
+
+    best = answers[0]
+    tokens = {"prompt": best.n_prompt, "new": len(best.ids)}
+    told = {"prompt": prompt, **one(best), "tokens": tokens}
+    if len(answers) > 1:
+        told["alternatives"] = [one(answer) for answer in answers[1:]]
+    return told
+
+
+def read_prompt() -> str:
+    """Standard input as one text, without the line break at its end."""
+    try:
+        return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"standard input: is not UTF-8 at byte {error.start:,}: {error.reason}"
+        ) from None

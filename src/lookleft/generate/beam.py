@@ -1,0 +1,147 @@
+"""Beam search: the best few beginnings side by side, for many requests at once.
+
+Each step extends every running hypothesis by its likeliest tokens and keeps, per request, the
+best `width` that have not ended. One that ends while among the best goes into the request's pool.
+A request is done when nothing that still runs can beat the best of its pool.
+
+Dimensions: B requests, W beam (1 in the first step), C candidates, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from lookleft.generate.group import Move, apply_rules, without_forbidden
+from lookleft.generate.paths import Candidates, Paths
+from lookleft.generate.request import Answer, Beam, Done, Entry, Event
+
+
+class Beams:
+    """The running hypotheses of requests that ask for the same beam."""
+
+    def __init__(self, entries: Sequence[Entry], device: torch.device) -> None:
+        method = entries[0].request.method
+        assert isinstance(method, Beam)
+        self.method = method
+        self.entries = list(entries)
+        self.pools: list[list[Answer]] = [[] for _ in entries]  # what has ended
+        self.paths = Paths.begin(len(self.entries), device)
+
+    @property
+    def n_rows(self) -> int:
+        return self.paths.sums.numel()
+
+    def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
+        """One step for every hypothesis. (B * W, V) -> which rows go on, and what they read."""
+        n_ends = max(1, *(len(entry.request.ends) for entry in self.entries))
+        n_candidates = (1 + n_ends) * self.method.width  # so many that `width` do not end
+        n_beams = self.paths.sums.size(1)
+        requests = [entry.request for entry in self.entries for _ in range(n_beams)]
+        norm = logits.logsumexp(-1, keepdim=True)  # of all tokens, the forbidden too
+        logits = without_forbidden(logits, requests)
+        if any(request.rules for request in requests):
+            logits, norm = self._ruled(logits - norm), torch.zeros_like(norm)
+        best = self.paths.continued(logits, norm, n_candidates)
+
+        is_end = self._is_end(best.ids)  # (B, C)
+        self._collect(best, is_end)
+        # Stable: those that do not end come first, best first. What remains of the others is dead.
+        chosen = is_end.byte().argsort(dim=1, stable=True)[:, : self.method.width]  # (B, W)
+        best = best._replace(totals=best.totals.masked_fill(is_end, -math.inf)).take(chosen)
+        self.paths = self.paths.extended(best)
+
+        events: list[Event] = []
+        on = []
+        for b, (total, n) in enumerate(self._leaders()):
+            if self._can_win(b, total, n):
+                on.append(b)
+            else:
+                events.append(Done(self.entries[b].ticket, self._best_of(b)))
+        first = torch.arange(len(self.entries), device=best.ids.device)[:, None] * n_beams
+        move = Move((best.parents + first)[on].flatten(), best.ids[on].flatten())
+        self._keep(on)
+        return move, events
+
+    def join(self, other: Beams) -> None:
+        """Put the requests of another group behind ours."""
+        self.paths = self.paths.joined(other.paths)
+        self.entries += other.entries
+        self.pools += other.pools
+
+    def drop(self, tickets: set[int]) -> Tensor:
+        """Forget these requests; get the rows that stay. -> (M,)."""
+        kept = [b for b, entry in enumerate(self.entries) if entry.ticket not in tickets]
+        rows = torch.arange(self.n_rows).view(self.paths.sums.shape)[kept]
+        self._keep(kept)
+        return rows.flatten()
+
+    def _ruled(self, log_probs: Tensor) -> Tensor:
+        """What the rules of each request make of its rows. (B * W, V)."""
+        rows = [
+            (entry, entry.read + text)
+            for entry, texts in zip(self.entries, self.paths.texts(), strict=True)
+            for text in texts
+        ]
+        return apply_rules(log_probs, [(entry.request.rules, text) for entry, text in rows])
+
+    def _is_end(self, ids: Tensor) -> Tensor:
+        """Which candidates end their text. (B, C) -> (B, C)."""
+        most = max(len(entry.request.ends) for entry in self.entries)
+        rows = [[*e.request.ends, *[-1] * (most - len(e.request.ends))] for e in self.entries]
+        ends = torch.tensor(rows, dtype=torch.long, device=ids.device).view(len(rows), 1, most)
+        return (ids[:, :, None] == ends).any(-1)
+
+    def _collect(self, best: Candidates, is_end: Tensor) -> None:
+        """Put those of the best `width` candidates that end, or fill their room, into the pools."""
+        limits = torch.tensor([entry.max_new for entry in self.entries], device=is_end.device)
+        is_over = is_end | (self.paths.n_new + 1 >= limits)[:, None]  # (B, C)
+        is_over &= best.totals.isfinite()
+        for b, c in is_over[:, : self.method.width].nonzero().tolist():
+            n, parent = int(self.paths.n_new[b]), int(best.parents[b, c])
+            written = [*self.paths.tokens[b, parent, :n].tolist(), int(best.ids[b, c])]
+            gains = [*self.paths.gains[b, parent, :n].tolist(), float(best.gains[b, c])]
+            has_end = bool(is_end[b, c])
+            score = float(best.totals[b, c]) / self.method.length_penalty(n + 1)
+            ids = written[:-1] if has_end else written
+            self.pools[b].append(Answer(ids, "end" if has_end else "length", score, gains))
+
+    def _leaders(self) -> list[tuple[float, int]]:
+        """Of each request the best running sum, and how many tokens have been written."""
+        best: list[float] = self.paths.sums[:, 0].tolist()
+        return list(zip(best, self.paths.n_new.tolist(), strict=True))
+
+    def _can_win(self, b: int, best: float, n: int) -> bool:
+        """Whether a running hypothesis, the best of which has this sum, may still be returned."""
+        method, pool, max_new = self.method, self.pools[b], self.entries[b].max_new
+        if best == -math.inf or n >= max_new:
+            return False
+        if method.width == 1 and pool:
+            return False  # a beam of one follows one path, and that has ended
+        n_needed = method.n_best if method.stop == "exact" else method.width
+        if len(pool) < n_needed:
+            return True
+        to_beat = sorted((score_of(answer) for answer in pool), reverse=True)[n_needed - 1]
+        # No token adds to the sum, so its score is best at one of the two ends of its lengths.
+        lengths = (n + 1, max_new) if method.stop == "exact" else (n,)
+        return max(best / method.length_penalty(length) for length in lengths) > to_beat
+
+    def _best_of(self, b: int) -> list[Answer]:
+        ranked = sorted(self.pools[b], key=score_of, reverse=True)
+        return ranked[: self.method.n_best] or [Answer([], "stuck")]
+
+    def _keep(self, kept: list[int]) -> None:
+        """Forget all requests but these."""
+        if len(kept) < len(self.entries):
+            self.paths = self.paths.of(kept)
+            self.entries = [self.entries[b] for b in kept]
+            self.pools = [self.pools[b] for b in kept]
+
+
+def score_of(answer: Answer) -> float:
+    """The score of a beam's answer; every one has it."""
+    assert answer.score is not None
+    return answer.score

@@ -1,0 +1,145 @@
+"""Requests that advance together: what a way of decoding offers to the loop that drives it.
+
+Dimensions: B rows now, M rows of the next step, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from lookleft.generate.pick import draw, probabilities
+from lookleft.generate.request import Done, Entry, Event, Finish, Request, Rule, Sample, Token
+
+
+class Move(NamedTuple):
+    """What happens between two steps."""
+
+    rows: Tensor  # (M,) which rows go on, by their number; a row may go on more than once
+    ids: Tensor  # (M,) what each reads next
+
+
+class Group(Protocol):
+    """Requests decoded in the same way, step by step, each in one row or more."""
+
+    entries: list[Entry]
+
+    @property
+    def n_rows(self) -> int: ...
+
+    def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
+        """Choose what comes next. (B, V) -> the move, and what there is to tell."""
+
+    def join(self, other: Self) -> None:
+        """Put the requests of another group behind ours."""
+
+    def drop(self, tickets: set[int]) -> Tensor:
+        """Forget these requests; get the rows that stay. -> (M,)."""
+
+
+class Singles:
+    """Requests of one row each: greedy, or drawn at random from a stream of their own."""
+
+    def __init__(self, entries: Sequence[Entry], device: torch.device) -> None:
+        self.entries = list(entries)
+        self.streams = [_stream(entry) for entry in entries]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.entries)
+
+    def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
+        """The next token of every row. (B, V) -> the move, the tokens, and the answers."""
+        requests = [entry.request for entry in self.entries]
+        ruled = without_forbidden(logits, requests)
+        if any(request.rules for request in requests):
+            rows = [(entry.request.rules, entry.read + entry.new) for entry in self.entries]
+            ruled = apply_rules(ruled.clone(), rows)
+        highest, ids = ruled.max(-1)  # (B,), (B,)
+        is_possible = highest.isfinite().tolist()  # not if all is forbidden, or not a number
+        ids = self._drawn(ruled, ids, is_possible)
+        log_probs = self._log_probs(logits, ids)
+        events: list[Event] = []
+        on = []
+        for b, (entry, token) in enumerate(zip(self.entries, ids.tolist(), strict=True)):
+            finish: Finish | None = "stuck"
+            if is_possible[b]:
+                entry.log_probs += log_probs[b : b + 1]
+                finish = entry.write(token)
+                if finish != "end":
+                    events.append(Token(entry.ticket, token, *log_probs[b : b + 1]))
+            if finish is None:
+                on.append(b)
+            else:
+                events.append(Done(entry.ticket, [entry.answer(finish)]))
+        self._keep(on)
+        rows_on = torch.tensor(on, dtype=torch.long, device=logits.device)
+        return Move(rows_on, ids[rows_on]), events
+
+    def join(self, other: Singles) -> None:
+        """Put the requests of another group behind ours."""
+        self.entries += other.entries
+        self.streams += other.streams
+
+    def drop(self, tickets: set[int]) -> Tensor:
+        """Forget these requests; get the rows that stay. -> (M,)."""
+        kept = [b for b, entry in enumerate(self.entries) if entry.ticket not in tickets]
+        self._keep(kept)
+        return torch.tensor(kept, dtype=torch.long)
+
+    def _drawn(self, logits: Tensor, ids: Tensor, is_possible: list[bool]) -> Tensor:
+        """The ids with those of sampled rows drawn anew. (B, V), (B,) -> (B,)."""
+        by_method: dict[tuple[float, int, float, float], list[int]] = {}
+        for b, entry in enumerate(self.entries):
+            if is_possible[b] and isinstance(m := entry.request.method, Sample):
+                by_method.setdefault((m.temperature, m.top_k, m.top_p, m.min_p), []).append(b)
+        for rows in by_method.values():
+            method = self.entries[rows[0]].request.method
+            assert isinstance(method, Sample)
+            chances = [torch.rand((), generator=self.streams[b], dtype=torch.float64) for b in rows]
+            probs = probabilities(logits[rows], method)
+            ids[rows] = draw(probs, torch.stack(chances).to(ids.device))
+        return ids
+
+    def _log_probs(self, logits: Tensor, ids: Tensor) -> list[float]:
+        """The model's own log-probability of each id, if anybody asked; else none at all."""
+        if not any(entry.request.wants_log_probs for entry in self.entries):
+            return []
+        picked = logits.gather(1, ids[:, None])[:, 0] - logits.logsumexp(-1)
+        found: list[float] = picked.tolist()
+        return found
+
+    def _keep(self, kept: list[int]) -> None:
+        if len(kept) < len(self.entries):
+            self.entries = [self.entries[b] for b in kept]
+            self.streams = [self.streams[b] for b in kept]
+
+
+def without_forbidden(logits: Tensor, requests: Sequence[Request]) -> Tensor:
+    """The logits with -inf where a row's request forbids a token; a copy if any does. (B, V)."""
+    rows = [b for b, request in enumerate(requests) for _ in request.forbidden]
+    if not rows:
+        return logits
+    columns = [id for request in requests for id in request.forbidden]
+    changed = logits.clone()
+    changed[rows, columns] = -math.inf
+    return changed
+
+
+def apply_rules(logits: Tensor, rows: Sequence[tuple[Sequence[Rule], list[int]]]) -> Tensor:
+    """What each row's rules make of it, given its tokens so far; changes `logits`. (B, V)."""
+    for b, (rules, text) in enumerate(rows):
+        for rule in rules:
+            logits[b] = rule(logits[b], text)
+    return logits
+
+
+def _stream(entry: Entry) -> torch.Generator | None:
+    method = entry.request.method
+    if not isinstance(method, Sample):
+        return None
+    return torch.Generator().manual_seed(method.seed)
