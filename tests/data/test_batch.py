@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -16,8 +17,10 @@ from lookleft.data.batch import (
     next_token_batch,
     pack_documents,
     pad_rows,
+    repeat_rows,
     shift_right,
     translation_batch,
+    unpack_documents,
 )
 from lookleft.errors import InputError
 
@@ -123,6 +126,42 @@ def test_rows_move_with_all_their_parts() -> None:
     assert rows.docs is not None
     assert rows.docs.device.type == "meta"
     assert rows.types is None
+
+
+def test_a_batch_moves_with_all_its_parts() -> None:
+    batch = replace(translation_batch([[3], [4, 5]], [[6, END], [7, END]], START), lines=(8, 9))
+    moved = batch.to("meta")
+    parts = (moved.inputs.ids, moved.inputs.pos, moved.source.is_token, moved.targets)
+    assert all(part.device.type == "meta" for part in parts)
+    assert moved.lines == (8, 9)
+    assert moved.prefix is None
+
+
+@given(rows=st.lists(st.lists(st.lists(st.integers(3, 9), max_size=4), max_size=3), min_size=1))
+def test_documents_unpacked_are_those_that_were_packed(rows: list[list[list[int]]]) -> None:
+    documents = [document for row in rows for document in row if len(document) > 1]
+    if not documents:
+        return
+    batch = unpack_documents(pack_documents(rows))
+    assert batch.inputs.docs is None
+    assert [pairs_of(batch, b) for b in range(len(documents))] == [
+        list(pairwise(document)) for document in documents
+    ]
+    assert batch.inputs.pos.max() == max(map(len, documents)) - 2
+
+
+def test_repeated_rows_are_the_same_rows_again_in_every_part() -> None:
+    packed = pack_documents([[[3, 4, 5], [6, 7]], [[8, 9, 3]]])
+    translation = translation_batch([[3], [4, 5]], [[6, END], [7, END]], START)
+    for batch in (packed, translation):
+        twice = repeat_rows(batch, 2)
+        assert twice.n_targets == 2 * batch.n_targets
+        for half in (slice(0, 2), slice(2, 4)):
+            assert torch.equal(twice.targets[half], batch.targets)
+            assert torch.equal(twice.inputs.ids[half], batch.inputs.ids)
+            assert torch.equal(twice.inputs.pos[half], batch.inputs.pos)
+    assert torch.equal(repeat_rows(packed, 2).inputs.docs[2:], packed.inputs.docs)
+    assert torch.equal(repeat_rows(translation, 2).source.ids[2:], translation.source.ids)
 
 
 def test_shapes_and_kinds_that_do_not_fit_are_refused_with_what_came() -> None:

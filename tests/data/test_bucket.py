@@ -7,13 +7,23 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookleft.data.batch import NO_TARGET, pack_documents
-from lookleft.data.bucket import ByLength, Feed, Packed, Position, Share, fill_rows
+from lookleft.data.bucket import (
+    ByLength,
+    Feed,
+    Packed,
+    Position,
+    Share,
+    cut_documents,
+    examples_in,
+    fill_rows,
+)
 from lookleft.data.corpus import TextDocuments, TsvPairs
 from lookleft.data.examples import Example, Examples, pair_examples, text_examples
 from lookleft.errors import InputError
@@ -104,6 +114,49 @@ def test_a_feed_taken_up_again_goes_on_as_if_never_stopped(
     assert begun + list(feed(Position(**state))) == whole
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    lengths=lengths_of_pairs,
+    window=st.integers(4, 20),
+    sittings=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 4)), min_size=1, max_size=4),
+    is_packed=st.booleans(),
+)
+def test_other_numbers_of_processes_share_what_is_left(
+    lengths: Lengths, window: int, sittings: list[tuple[int, int]], is_packed: bool
+) -> None:
+    """However often the number changes within an epoch, nothing comes twice; little is put off."""
+    cutter = Packed(length=7, n_rows=2) if is_packed else ByLength(tokens=48)
+    seen: list[tuple[int, tuple[int, ...]]] = []
+    state = asdict(Position())
+    for n, n_batches in [*sittings, (1, 10_000)]:
+        feeds: list[Feed[Any]] = [
+            Feed(
+                made_of([(s, t + 1) for s, t in lengths]),
+                cutter,  # type: ignore[arg-type]
+                seed=3,
+                window=window,
+                n_epochs=1,
+                share=Share(rank, n),
+                start=Position(**state),
+            )
+            for rank in range(n)
+        ]
+        for feed in feeds:
+            for batch in islice(feed, n_batches):
+                seen += [(e.line, tuple(e.target)) for e in examples_in(batch)]
+        state = json.loads(json.dumps(asdict(feeds[0].position)))
+        assert all(asdict(feed.position) == state for feed in feeds)
+    wanted = [
+        Example([], [number] * (t + 1), 2 * number + 1) for number, (_, t) in enumerate(lengths)
+    ]
+    parts = cut_documents(wanted, 7) if is_packed else wanted
+    all_parts = sorted((e.line, tuple(e.target)) for e in parts)
+    missing = list(all_parts)
+    for part in seen:
+        missing.remove(part)  # fails if it came twice
+    assert len(missing) <= 3 * len(sittings)  # fewer than there were processes, per change
+
+
 def test_the_seed_and_the_epoch_change_the_order_and_nothing_else() -> None:
     lengths = [(n % 7 + 1, n % 5 + 1) for n in range(60)]
 
@@ -184,8 +237,9 @@ def test_packing_predicts_every_token_but_the_first_once(
     predicted: list[int] = []
     for batch in (batch for of_rank in batches for batch in of_rank):
         assert 1 <= len(batch) <= 3
-        assert all(0 < sum(len(doc) - 1 for doc in row) <= length for row in batch)
-        targets = pack_documents(batch).targets
+        assert all(0 < sum(len(doc.target) - 1 for doc in row) <= length for row in batch)
+        assert all(starts[doc.line - 1] <= doc.target[0] for row in batch for doc in row)
+        targets = pack_documents([[doc.target for doc in row] for row in batch]).targets
         assert targets is not None
         predicted += targets[targets != NO_TARGET].tolist()
     assert sorted(predicted) == [
@@ -195,9 +249,9 @@ def test_packing_predicts_every_token_but_the_first_once(
 
 
 def test_rows_are_filled_well() -> None:
-    documents = [[0] * (n % 50 + 2) for n in range(500)]
+    documents = [Example([], [0] * (n % 50 + 2), n) for n in range(500)]
     rows = fill_rows(documents, 64)
-    filled = sum(len(document) - 1 for document in documents)
+    filled = sum(len(document.target) - 1 for document in documents)
     assert filled / (64 * len(rows)) > 0.98
 
 
@@ -249,7 +303,7 @@ def test_documents_become_packed_rows(tmp_path: Path) -> None:
     batches = list(Feed(examples, Packed(length=100, n_rows=4), seed=0, n_epochs=1))
     assert len(batches) == 1
     (row,) = batches[0]
-    assert sorted(tokenizer.decode(document) for document in row) == [
+    assert sorted(tokenizer.decode(document.target) for document in row) == [
         "One day.",
         "Two days.\nThree.",
     ]

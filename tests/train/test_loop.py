@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -77,3 +78,15 @@ def test_a_loss_that_is_no_number_stops_before_the_weights_change() -> None:
         next(steps)
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name]) or name == "embedding.tokens.weight"
+
+
+def test_of_several_micro_batches_the_one_that_broke_is_named() -> None:
+    model = build(presets.gpt(30, 16, 1, 2, 32), torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        model.embedding.tokens.weight[7] = math.nan
+        model.head.own_weight = torch.nn.Parameter(torch.zeros(30, 16))
+    good = replace(next_token_batch([[1, 2, 3]]), lines=(4,))
+    bad = replace(next_token_batch([[1, 7, 3]] * 12), lines=tuple(range(20, 32)))
+    schedule = make_schedule("constant", warmup=0, steps=1)
+    with pytest.raises(DivergedError, match=r"on lines 20, 21, .*, 29 and 2 more of data\.train"):
+        list(train_steps(model, [[good, bad]], make_optimizers(model, lr=0.1), schedule))

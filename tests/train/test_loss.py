@@ -9,7 +9,7 @@ from torch import Tensor
 from lookleft.data.batch import NO_TARGET, Batch, next_token_batch, translation_batch
 from lookleft.models import build, presets
 from lookleft.train import loss as loss_module
-from lookleft.train.loss import batch_loss, fused_loss, summed_loss
+from lookleft.train.loss import batch_loss, fused_loss, likeliest, question_at, summed_loss
 
 MODELS = {
     "decoder": (presets.gpt(30, 16, 2, 2, 32), next_token_batch([[1, 2, 3, 4, 5], [6, 7]])),
@@ -31,7 +31,7 @@ def gradients(loss: Tensor, tensors: list[Tensor]) -> list[Tensor]:
 def test_fused_equals_plain(
     smoothing: float, chunk: int, has_bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loss_module, "CHUNK", chunk)
+    monkeypatch.setattr(loss_module, "LOGITS_AT_ONCE", 11 * chunk)
     draw = torch.Generator().manual_seed(0)
     states, weight, bias = (
         torch.randn(*shape, dtype=torch.float64, generator=draw, requires_grad=True)
@@ -41,7 +41,7 @@ def test_fused_equals_plain(
     used = [states, weight, bias] if has_bias else [states, weight]
     logits = states @ weight.mT + (bias if has_bias else 0)
     plain = summed_loss(logits, targets, smoothing)
-    fused = fused_loss(states, weight, bias if has_bias else None, targets, smoothing)
+    fused = fused_loss(states, weight, bias if has_bias else None, targets, smoothing=smoothing)
     torch.testing.assert_close(fused, plain, rtol=1e-12, atol=0)
     for ours, theirs in zip(gradients(3 * fused, used), gradients(3 * plain, used), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
@@ -59,6 +59,30 @@ def test_a_batch_costs_what_its_logits_say(family: str) -> None:
         gradients(fused, parameters), gradients(plain, parameters), strict=True
     ):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_without_gradients_the_loss_is_the_same(family: str) -> None:
+    config, batch = MODELS[family]
+    model = build(config, torch.Generator().manual_seed(0)).double().eval()
+    with torch.no_grad():
+        measured = batch_loss(model, batch)
+    assert not measured.requires_grad
+    assert torch.equal(measured, batch_loss(model, batch))
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1000])
+@pytest.mark.parametrize("family", MODELS)
+def test_the_likeliest_ids_are_those_of_the_logits(
+    family: str, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loss_module, "LOGITS_AT_ONCE", 30 * chunk)
+    config, batch = MODELS[family]
+    model = build(config, torch.Generator().manual_seed(0)).double().eval()
+    wanted = batch.inputs.is_token
+    assert torch.equal(
+        likeliest(question_at(model, batch, wanted)), model.score(batch).argmax(-1)[wanted]
+    )
 
 
 @pytest.mark.parametrize("family", MODELS)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lookleft.errors import ConfigError
-from lookleft.train.schedule import make_schedule
+from lookleft.train.schedule import make_schedule, row_length
 
 KINDS = ["inverse-sqrt", "cosine", "wsd", "constant"]
 
@@ -59,3 +60,14 @@ def test_a_run_shorter_than_its_warm_up_ends_while_it_rises() -> None:
 def test_negative_numbers_are_refused() -> None:
     with pytest.raises(ConfigError, match="warmup=-1"):
         make_schedule("cosine", warmup=-1, steps=10)
+
+
+def test_rows_grow_in_stages_and_then_stay_as_they_come() -> None:
+    lengths = [row_length(step, length=256, warmup=80) for step in range(100)]
+    assert lengths[0] == 64
+    assert lengths[9:11] == [64, 88]
+    assert lengths[79] == 232
+    assert lengths[80:] == [None] * 20
+    assert all(a <= b for a, b in pairwise(lengths[:80]))
+    assert row_length(0, length=64, warmup=80) is None  # nothing shorter to begin with
+    assert row_length(0, length=256, warmup=0) is None

@@ -14,14 +14,28 @@ from lookleft.errors import LookleftError
 # One row per command. What they need is imported inside them, so `--help` costs nothing heavy.
 COMMANDS = {
     "demo": "See masked attention at work, in a minute.",
+    "init": "Write a commented config and a small data set to begin with.",
+    "ls": "List the recipes that come with lookleft.",
+    "show": "Print a recipe.",
+    "cp": "Copy a recipe, to change it.",
+    "config": "Say what settings mean, or in what two configs differ.",
+    "check": "Look at config and data, estimate the cost; train nothing.",
     "train": "Text in, a trained model out.",
-    "translate": "Translate a sentence, or standard input line by line.",
+    "evaluate": "BLEU, chrF++, perplexity of a model, with signatures.",
+    "translate": "Translate a sentence, a file, or standard input line by line.",
+    "generate": "Write on after a prompt.",
+    "chat": "Talk with a model that has a chat template.",
     "mask": "Show who may look at whom, for your own words.",
     "score": "Log-probability of every token of a text.",
+    "explain": "See a sentence in a model, training beside inference.",
     "audit": "Does a model look at the future? Any PyTorch model, with evidence.",
+    "quantize": "Make a model smaller: weights of 8 or 4 bits.",
     "export": "Write a model in another format, and check what was written.",
     "bench": "Measure what something costs on this machine.",
 }
+
+# Where a command is, if its file has another name.
+MODULES = {"ls": "recipes", "show": "recipes", "cp": "recipes"}
 
 HELP = """Transformers that only look left, and the proof that they do.
 
@@ -35,7 +49,7 @@ Commands, each with its own --help:
 
 app = App(name="lookleft", version=__version__, help=HELP, help_format="plaintext")
 for name in COMMANDS:
-    app.command(f"lookleft.cli.{name}:{name}", name=name, show=False)
+    app.command(f"lookleft.cli.{MODULES.get(name, name)}:{name}", name=name, show=False)
 
 
 def main() -> None:

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-import json
+import os
+import shlex
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from lookleft.errors import FileError, InputError
 
 if TYPE_CHECKING:
-    from lookleft.train.run import Event, Run
+    from lookleft.train.run import Run
+    from lookleft.train.world import World
+
+PEEKS = (
+    "WARNING  model.mask = 'none': this model PEEKS at the future. Its loss will look wonderful "
+    "and mean nothing"
+)
 
 
 def train(
     *config: Annotated[str, Parameter(allow_leading_hyphen=True)],
     out: Path | None = None,
     resume: Annotated[bool, Parameter(negative="")] = False,
+    device: Literal["auto", "cpu", "cuda", "mps"] | None = None,
+    threads: int | None = None,
+    seed: int | None = None,
+    plain: Annotated[bool, Parameter(negative="")] = False,
     json_: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     """Train a translator or a language model.
@@ -33,87 +45,259 @@ def train(
 
     Examples:
       lookleft train --out runs/en-hi
+      lookleft train multi30k-en-de --data.dir ../multi30k
       lookleft train my.toml --out runs/mine --data.train pairs.tsv.gz --train.steps 2000
       lookleft train --resume --out runs/mine
 
     Parameters
     ----------
     config
-        A TOML file, then settings as --section.name value; what is left out has its default.
+        A TOML file or a recipe, then settings as --section.name value; what is left out has its
+        default.
     out
-        The folder of the run. Default: runs/ and the time; with --resume the newest run.
+        The folder of the run. Default: runs/, the config's name and the time; with --resume the
+        newest run.
     resume
         Go on from the newest sound checkpoint, exactly as if the run had not stopped.
+    device
+        Where to compute: auto, cpu, cuda or mps.
+    threads
+        How many CPU threads to use.
+    seed
+        Of all chance in the run.
+    plain
+        Plain lines on a terminal too.
     json_
         Print one JSON object per event instead of a table.
     """
+    import torch
+
+    if threads is not None:
+        if threads < 1:
+            raise InputError(f"--threads {threads}: at least one is needed")
+        torch.set_num_threads(threads)
+    word, given = parse_words(config)
+    if device is not None:
+        given["train.device"] = device
+    if seed is not None:
+        given["train.seed"] = str(seed)
+    from lookleft.train.device import remark_on
+    from lookleft.train.world import join_world
+
+    with join_world() as world, silence(not world.is_main):
+        run = open_run(word, out, given, world, is_resume=resume)
+        if run.settings.model.mask == "none":
+            say(PEEKS)
+        remark = remark_on(run.settings.train.precision, run.model.device)
+        if remark:
+            say(remark)
+        if run.is_finished:
+            if world.is_main and not (run.folder / "model" / "README.md").exists():
+                conclude(run)  # it was cut short after its last step
+            say(nothing_left(run))
+            return
+        with finish_step_on_interrupt() as asked:
+            if world.is_main:
+                carry_out(run, asked, as_json=json_, is_plain=plain)
+            else:
+                for _ in run.train(lambda: bool(asked)):
+                    pass  # what there is to tell, process 0 tells
+        if not run.is_finished:
+            say(stopped(run))
+            sys.exit(130)
+
+
+def open_run(
+    word: str | None, out: Path | None, given: dict[str, str], world: World, *, is_resume: bool
+) -> Run:
+    """The run that the words ask for; under torchrun, which repeats a command, also a begun one."""
+    if world.size > 1 and out is None:
+        raise InputError("several processes need one folder: say which with --out FOLDER")
+    if is_resume or world.from_main(is_begun(word, out, given))[0]:
+        return resumed(word if is_resume else None, out, given, world)
+    return started(word, out, given, world)
+
+
+def is_begun(word: str | None, out: Path | None, given: dict[str, str]) -> bool:
+    """True if torchrun started this process and the folder holds the very run that is asked for."""
+    from lookleft.train.settings import read_settings
+    from lookleft.train.world import is_under_torchrun
+
+    if out is None or not is_under_torchrun() or not (out / "config.toml").exists():
+        return False
+    return read_settings(out / "config.toml") == read_settings(config_file(word), given)
+
+
+def config_file(word: str | None) -> Path | None:
+    """The file that the first word names, or the recipe."""
+    from lookleft.cli.recipes import find_config
+
+    return None if word is None else find_config(word)
+
+
+def carry_out(run: Run, asked: list[int], *, as_json: bool, is_plain: bool) -> None:
+    """Train, and write down what was typed, what happened and what came out."""
+    note_command(run.folder)
+    try:
+        follow(run, asked, as_json=as_json, is_plain=is_plain)
+    except Exception:
+        log(run.folder, traceback.format_exc())
+        raise
+    if run.is_finished:
+        conclude(run)
+
+
+def conclude(run: Run) -> None:
+    """Audit what came out, write card and report, and say where they are."""
+    from lookleft.cli.finish import finish
+
+    for line in finish(run):
+        say(line)
+        log(run.folder, line)
+
+
+def started(word: str | None, out: Path | None, given: dict[str, str], world: World) -> Run:
+    """A new run, announced."""
+    import torch
+
     from lookleft.train.run import Run
     from lookleft.train.settings import read_settings
 
-    file, given = parse_words(config)
-    if resume:
-        run = Run.resume(out or newest_run(), given)
-        print(f"resuming {run.folder} at step {run.progress.step:,}", file=sys.stderr)
-    else:
-        settings = read_settings(file, given)
-        run = Run.start(out or Path("runs") / time.strftime("%Y-%m-%d-%H%M%S"), settings)
-        print(f"run      {run.folder}   {run.model.n_parameters:,} parameters", file=sys.stderr)
-    if run.settings.model.mask == "none":
-        print(
-            "WARNING  model.mask = 'none': this model PEEKS at the future. Its loss will look "
-            "wonderful and mean nothing",
-            file=sys.stderr,
-        )
-    if run.is_finished:
-        print(f"nothing to do: this run ended at step {run.progress.step:,}", file=sys.stderr)
-        return
-    show = print_json if json_ else print_row
-    with finish_step_on_interrupt() as asked:
+    file = config_file(word)
+    settings = read_settings(file, given)
+    name = f"{file.stem if file else settings.task}-{time.strftime('%m%d-%H%M%S')}"
+    run = Run.start(out or Path("runs") / name, settings, world)
+    say(
+        f"run   {run.folder}   seed {settings.train.seed}   {run.model.n_parameters:,} parameters"
+        f"   {settings.train.device}, {torch.get_num_threads()} threads   torch {torch.__version__}"
+        f"\nlog   {run.folder / 'train.log'} · metrics.jsonl      stop safely with Ctrl-C"
+    )
+    return run
+
+
+def resumed(word: str | None, out: Path | None, given: dict[str, str], world: World) -> Run:
+    """A run taken up again, announced. Its folder may be given as a word or as --out."""
+    from lookleft.train.run import Run
+
+    folder = out or (Path(word) if word else newest_run())
+    run = Run.resume(folder, given, world)
+    train, progress = run.settings.train, run.progress
+    words = [f"resuming {folder} at step {progress.step:,} (epoch {progress.position['epoch']})"]
+    if train.patience:
+        words.append(f"patience {progress.n_without_gain}/{train.patience}")
+    if progress.best is not None:
+        words.append(f"best dev {train.choose} {progress.best:.4g}")
+    n_before = progress.position["n_processes"]
+    is_same = n_before == world.size or not progress.step
+    words.append(
+        "same order of data as an uninterrupted run"
+        if is_same
+        else f"what is left of the data is shared by {world.size}, not {n_before} processes"
+    )
+    say(" · ".join(words))
+    return run
+
+
+def follow(run: Run, asked: list[int], *, as_json: bool, is_plain: bool) -> None:
+    """Train, show and log what happens."""
+    from lookleft.cli.display import make_display, plain_line
+    from lookleft.evaluate.judge import make_judge
+    from lookleft.train.samples import samples_of
+
+    run.judge = make_judge(run.settings)
+    with make_display(run, as_json=as_json, is_plain=is_plain) as display:
         for event in run.train(lambda: bool(asked)):
-            show(run, event)
-    if not run.is_finished:
-        print(
-            f"stopped at step {run.progress.step:,} and saved. Go on with:\n"
-            f"  lookleft train --resume --out {run.folder}",
-            file=sys.stderr,
-        )
-        sys.exit(130)
-    print(f"model    {run.folder / 'model'}", file=sys.stderr)
+            display.show(event, samples_of(run.folder, event.step))
+            log(run.folder, plain_line(run, event), has_time=True)
+
+
+def stopped(run: Run) -> str:
+    """What to say when the run was interrupted."""
+    return (
+        f"saved {run.folder / 'checkpoints'} at step {run.progress.step:,} (weights, optimiser, "
+        f"data position, random state)\n"
+        f"continue with:  lookleft train --resume --out {run.folder}"
+    )
+
+
+def nothing_left(run: Run) -> str:
+    """What to say when a run that has ended is taken up again."""
+    train, step = run.settings.train, run.progress.step
+    is_early = step < train.steps
+    more = f"--train.steps {2 * train.steps}" + (" --train.patience 0" if is_early else "")
+    return (
+        f"nothing to do: this run finished at step {step:,}{' (early stop)' if is_early else ''}. "
+        f"To go on anyway: {more}"
+    )
+
+
+def say(text: str) -> None:
+    """Talk goes to stderr; results go to stdout."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def log(folder: Path, text: str, *, has_time: bool = False) -> None:
+    """Put a line into train.log."""
+    stamp = "" if has_time else f"{time.strftime('%H:%M:%S')} "
+    with (folder / "train.log").open("a", encoding="utf-8") as file:
+        file.write(f"{stamp}{text.rstrip()}\n")
+
+
+def note_command(folder: Path) -> None:
+    """Keep what was typed, in command.txt and in the log."""
+    typed = shlex.join(["lookleft", *sys.argv[1:]])
+    with (folder / "command.txt").open("a", encoding="utf-8") as file:
+        file.write(f"{typed}\n")
+    log(folder, f"{time.strftime('%Y-%m-%d')} $ {typed}")
 
 
 @contextmanager
 def finish_step_on_interrupt() -> Iterator[list[int]]:
-    """Inside, the first Ctrl-C only adds to the list it gives; a second one stops at once."""
+    """Inside, the first Ctrl-C only adds to the list it gives; a second one stops at once.
+
+    So does SIGTERM, which is what schedulers and torchrun send.
+    """
     asked: list[int] = []
 
     def note(number: int, frame: object) -> None:
         asked.append(number)
         print("\nfinishing this step ...", file=sys.stderr)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(number, signal.default_int_handler)
 
-    before = signal.signal(signal.SIGINT, note)
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield asked
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def parse_words(words: tuple[str, ...]) -> tuple[Path | None, dict[str, str]]:
-    """["my.toml", "--train.lr", "3e-4", "--data.dev=x.tsv"] -> my.toml and two settings."""
+@contextmanager
+def silence(is_wanted: bool) -> Iterator[None]:
+    """Inside, nothing is printed if that is wanted; errors are told by whoever catches them."""
+    if not is_wanted:
+        yield
+        return
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        yield
+
+
+def parse_words(words: tuple[str, ...]) -> tuple[str | None, dict[str, str]]:
+    """["my.toml", "--train.lr", "3e-4", "--data.dev=x.tsv"] -> "my.toml" and two settings."""
     rest = list(words)
-    file = Path(rest.pop(0)) if rest and not rest[0].startswith("--") else None
+    first = rest.pop(0) if rest and not rest[0].startswith("--") else None
     found: dict[str, str] = {}
     while rest:
         word = rest.pop(0)
         name, equals, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or "." not in name:
+        if not word.startswith("--") or ("." not in name and name != "task"):
             raise InputError(f"{word!r} is no setting; settings look like --train.lr 3e-4")
         if not equals:
             if not rest:
                 raise InputError(f"--{name} needs a value")
             value = rest.pop(0)
         found[name] = value
-    return file, found
+    return first, found
 
 
 def newest_run() -> Path:
@@ -122,25 +306,3 @@ def newest_run() -> Path:
     if not runs:
         raise FileError("runs: there is no run to resume here; say which with --out FOLDER")
     return runs[-1].parent
-
-
-def print_row(run: Run, event: Event) -> None:
-    """One plain line, the same on a terminal and in a log file."""
-    train = run.settings.train
-    done = max(event.step - run.first_step, 1)  # in this sitting: its seconds are no other's
-    left = event.seconds / done * (train.steps - event.step)
-    line = (
-        f"step {event.step:>6,}/{train.steps:,}   loss {event.loss:6.3f}   lr {event.lr:.1e}   "
-        f"{event.tokens / max(event.seconds, 1e-9):7,.0f} tok/s   {left / 60:5.1f} min left"
-    )
-    if event.dev_loss is not None:
-        line += f"   dev loss {event.dev_loss:.3f}"
-        line += "  best" if event.is_best else f"  must beat {event.best_loss:.3f}"
-        if train.patience and not event.is_best:
-            line += f", no gain {event.n_without_gain}/{train.patience}"
-    print(line, flush=True)
-
-
-def print_json(run: Run, event: Event) -> None:
-    """The event as one line of JSON."""
-    print(json.dumps(vars(event)), flush=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -59,10 +59,19 @@ class Batch:
     targets: Tensor | None = None  # (B, T), NO_TARGET where nothing is predicted
     source: Rows | None = None  # the sentence to translate
     prefix: Tensor | None = None  # (B,) the first positions that see each other both ways
+    lines: tuple[int, ...] = ()  # of the corpus, where its rows come from: for messages alone
 
     @property
     def n_targets(self) -> int:
         return 0 if self.targets is None else int((self.targets != NO_TARGET).sum())
+
+    def to(self, device: torch.device | str) -> Batch:
+        moved: dict[str, Any] = {
+            name: part.to(device)
+            for name, part in vars(self).items()
+            if isinstance(part, Tensor | Rows)
+        }
+        return replace(self, **moved)
 
 
 def as_rows(ids: Tensor, is_token: Tensor | None = None) -> Rows:
@@ -136,6 +145,32 @@ def pack_documents(rows: Sequence[Sequence[Ids]]) -> Batch:
         docs[i, : sum(lengths)] = torch.repeat_interleave(counts)
         pos[i, : sum(lengths)] = torch.tensor([p for n in lengths for p in range(n)])
     return Batch(inputs=replace(inputs, docs=docs, pos=pos), targets=targets)
+
+
+def unpack_documents(batch: Batch) -> Batch:
+    """The same documents and targets, each document in a row of its own, padded on the right."""
+    if batch.inputs.docs is None or batch.targets is None:
+        return batch
+    rows, targets = [], []
+    for b, docs in enumerate(batch.inputs.docs):
+        for number in docs[batch.inputs.is_token[b]].unique():
+            kept = batch.inputs.is_token[b] & (docs == number)
+            rows.append(batch.inputs.ids[b, kept].tolist())
+            targets.append(batch.targets[b, kept].tolist())
+    inputs = pad_rows(rows).to(batch.targets.device)
+    return replace(batch, inputs=inputs, targets=pad_targets(targets, inputs))
+
+
+def repeat_rows(batch: Batch, times: int) -> Batch:
+    """All rows, then all of them again, so many times. (B, T) -> (times * B, T)."""
+
+    def repeated(record: Batch | Rows) -> dict[str, Any]:
+        parts = {k: v for k, v in vars(record).items() if isinstance(v, Tensor)}
+        return {name: torch.cat([part] * times) for name, part in parts.items()}
+
+    source = batch.source and replace(batch.source, **repeated(batch.source))
+    inputs = replace(batch.inputs, **repeated(batch.inputs))
+    return replace(batch, inputs=inputs, source=source, **repeated(batch))
 
 
 def _as_ids(row: Ids) -> Tensor:

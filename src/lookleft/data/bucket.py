@@ -11,19 +11,19 @@ from __future__ import annotations
 import random
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from lookleft.data.examples import Example, Examples
 from lookleft.errors import InputError
 
 Item = TypeVar("Item")
-Ids = list[int]
-Row = list[Ids]
-"""Documents that share a row, as `pack_documents` takes them."""
+Row = list[Example]
+"""Documents, or parts of them, that share a row; `pack_documents` takes their ids."""
 
 _SHOWN = 10
+_TAIL = 1_024  # examples that are no window of their own; also the most processes
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,18 @@ class Position:
     line: int = 0
     window: int = 0
     batch: int = 0  # of the batches of one process
+    n_processes: int = 1
+    before: str = (
+        ""  # what other numbers of processes took of this window: "2:5 3:1", 5 by each of 2
+    )
+
+    def for_processes(self, n: int) -> Position:
+        """The same place for another number of processes: they share what is left of the window."""
+        if n == self.n_processes:
+            return self
+        taken = f"{self.before} {self.n_processes}:{self.batch}".strip()
+        before = taken if self.batch else self.before
+        return replace(self, batch=0, n_processes=n, before=before)
 
 
 @dataclass(frozen=True)
@@ -126,11 +138,7 @@ class Packed:
 
     def cut(self, window: list[Example], draw: random.Random | None, n: int) -> list[list[Row]]:
         """Batches of rows, in an order that `draw` decides."""
-        parts = [
-            example.target[start : start + self.length + 1]
-            for example in window
-            for start in range(0, len(example.target) - 1, self.length)
-        ]
+        parts = cut_documents(window, self.length)
         if draw is not None:
             draw.shuffle(parts)
         rows = split_to_multiple(fill_rows(parts, self.length), 1, at_least=n)
@@ -161,9 +169,9 @@ class Feed(Iterator[list[Item]]):
         """`seed` None leaves everything in order, for validation; `n_epochs` None never ends."""
         self._examples, self._cutter, self._seed = examples, cutter, seed
         self._window, self._n_epochs, self._share = window, n_epochs, share or Share()
-        if window < self._share.world_size:
+        if min(window, _TAIL) < self._share.world_size:
             raise InputError(f"window={window} is too small for {self._share.world_size} processes")
-        self.position = start or Position()
+        self.position = (start or Position()).for_processes(self._share.world_size)
         self.dropped = Dropped()
         self._batches = self._all_batches(self.position)
 
@@ -173,30 +181,32 @@ class Feed(Iterator[list[Item]]):
 
     def _all_batches(self, at: Position) -> Iterator[tuple[list[Item], Position]]:
         """Every batch from `at` on, with the position after it."""
+        start = Position(n_processes=self._share.world_size)
         while self._n_epochs is None or at.epoch < self._n_epochs:
             for number, (window, is_last) in enumerate(self._windows(at), start=at.window):
-                line = window[-1].line
-                after = Position(at.epoch + 1) if is_last else Position(at.epoch, line, number + 1)
-                mine = self._share_of(window, at.epoch, number)
-                if at.batch >= len(mine):
+                after = replace(start, epoch=at.epoch, line=window[-1].line, window=number + 1)
+                if is_last:
+                    after = replace(start, epoch=at.epoch + 1)
+                mine = self._share_of(window, at)
+                if at.batch >= len(mine) and not at.before:
                     raise InputError(f"{at} is beyond the data: it has changed, or the settings")
                 for batch in range(at.batch, len(mine)):
                     is_end = batch + 1 == len(mine)
-                    here = Position(at.epoch, at.line, number, batch + 1)
-                    yield mine[batch], after if is_end else here
+                    yield mine[batch], after if is_end else replace(at, batch=batch + 1)
                 at = after
 
     def _windows(self, at: Position) -> Iterator[tuple[list[Example], bool]]:
         """The windows of the epoch from `at` on, and whether each is the last."""
         stream = self._fitting(at)
-        n = self._share.world_size
+        n, tail = self._share.world_size, min(self._window, _TAIL)
         ahead: list[Example] = []
         is_last = False
         while not is_last:
             window = ahead + list(islice(stream, self._window - len(ahead)))
-            # A last window too small to share would leave some processes without a batch.
-            ahead = list(islice(stream, n))
-            is_last = len(ahead) < n
+            # A last window too small to share would leave some processes without a batch. Where
+            # windows end must not depend on their number: it may change within one.
+            ahead = list(islice(stream, tail))
+            is_last = len(ahead) < tail
             if is_last:
                 window += ahead
             if len(window) < n:
@@ -217,24 +227,50 @@ class Feed(Iterator[list[Item]]):
             else:
                 self.dropped.add(line)
 
-    def _share_of(self, window: list[Example], epoch: int, number: int) -> list[list[Item]]:
+    def _share_of(self, window: list[Example], at: Position) -> list[list[Item]]:
         """This process's batches of a window."""
-        n = self._share.world_size
-        draw = None if self._seed is None else random.Random(f"{self._seed}:{epoch}:{number}")
+        key = f"{self._seed}:{at.epoch}:{at.window}"
+        for taken in at.before.split():
+            n, n_rounds = map(int, taken.split(":"))
+            left = self._rounds(window, key, n)[n_rounds:]
+            window = [example for each in left for batch in each for example in examples_in(batch)]
+            key += f":{taken}"
+        if at.before and len(window) < self._share.world_size:
+            return []  # too few for all: they come again in the next epoch
+        rounds = self._rounds(window, key, self._share.world_size)
+        return [batches_of_round[self._share.rank] for batches_of_round in rounds]
+
+    def _rounds(self, window: list[Example], key: str, n: int) -> list[list[list[Item]]]:
+        """The batches of a window, n at a time, in an order that the key decides."""
+        draw = None if self._seed is None else random.Random(key)
         batches = self._cutter.cut(window, draw, n)
         # Neighbours are dealt out together: no process waits long for another in any step.
         rounds = [batches[i : i + n] for i in range(0, len(batches), n)]
         if draw is not None:
             draw.shuffle(rounds)
-        return [batches_of_round[self._share.rank] for batches_of_round in rounds]
+        return rounds
 
 
-def fill_rows(documents: Sequence[Ids], length: int) -> list[Row]:
+def examples_in(batch: Sequence[Any]) -> list[Example]:
+    """The examples of a batch, whether it holds them or rows of them."""
+    return [e for item in batch for e in ([item] if isinstance(item, Example) else item)]
+
+
+def cut_documents(documents: Sequence[Example], length: int) -> list[Example]:
+    """Parts that predict at most `length` tokens; each begins with the last of the one before."""
+    return [
+        replace(document, target=document.target[start : start + length + 1])
+        for document in documents
+        for start in range(0, len(document.target) - 1, length)
+    ]
+
+
+def fill_rows(documents: Sequence[Example], length: int) -> list[Row]:
     """Rows of documents that together predict at most `length` tokens: longest first, best fit."""
     rows: list[Row] = []
     gaps: list[tuple[int, int]] = []  # (room left, row), smallest first
-    for document in sorted(documents, key=len, reverse=True):
-        need = len(document) - 1
+    for document in sorted(documents, key=lambda document: len(document.target), reverse=True):
+        need = len(document.target) - 1
         place = bisect_left(gaps, (need, -1))
         if place == len(gaps):
             rows.append([document])

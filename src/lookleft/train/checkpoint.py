@@ -3,6 +3,9 @@
 A checkpoint is a folder of safetensors and strict JSON; the manifest, with the size and sha256 of
 each file, is written last. What has no manifest that verifies does not exist: a crash while
 saving leaves the checkpoint before it, and a flipped bit is noticed.
+
+Of several processes each writes what only it knows: its rows of the tensors that are cut over
+processes (`shards.py`). The number of processes may be another when the checkpoint is read.
 """
 
 from __future__ import annotations
@@ -19,8 +22,19 @@ import torch
 from torch import Tensor, nn
 
 from lookleft.errors import FileError, LookleftError
-from lookleft.files import read_json, write_json
-from lookleft.tensors import read_tensors, write_tensors
+from lookleft.files import (
+    format_json,
+    make_folder,
+    parse_json,
+    read_bytes,
+    read_json,
+    sync_folder,
+    write_json,
+)
+from lookleft.tensors import write_tensors
+from lookleft.train.shards import Shards, file_name
+from lookleft.train.team import cut_like, is_cut, part
+from lookleft.train.world import ALONE, World
 
 N_KEPT = 2  # at least: one may turn out to be damaged
 MANIFEST = "manifest.json"
@@ -33,9 +47,10 @@ class Progress:
     """How far a run is."""
 
     step: int  # optimiser steps done
-    position: Mapping[str, int]  # where the data goes on
-    best_loss: float | None = None
-    n_without_gain: int = 0
+    position: Mapping[str, Any]  # where the data goes on
+    best: float | None = None  # of what train.choose names
+    best_step: int = 0
+    n_without_gain: int = 0  # evaluations since the best
 
 
 def save_checkpoint(
@@ -44,22 +59,35 @@ def save_checkpoint(
     optimizers: Sequence[torch.optim.Optimizer],
     progress: Progress,
     keep: int = N_KEPT,
+    world: World = ALONE,
 ) -> Path:
     """Write folder/step-N, whole or not at all, and remove old ones beyond `keep`."""
     here = folder / f"step-{progress.step:08d}"
-    if is_sound(here):
+    with world.agreed():
+        is_done = world.is_main and is_sound(here)
+        if world.is_main and not is_done:
+            _make_empty(here)
+    if world.is_any(is_done):
         return here  # this very step is safe already: writing it again could only lose it
-    if here.exists():
-        shutil.rmtree(here)  # a save that was cut short
-    here.mkdir(parents=True)
-    write_tensors(here / "model.safetensors", model.state_dict())
-    write_tensors(here / "training.safetensors", training_tensors(optimizers))
-    write_json(here / "progress.json", vars(progress) | {"position": dict(progress.position)})
-    write_json(
-        here / MANIFEST, {"files": {f.name: _fingerprint(f) for f in sorted(here.iterdir())}}
-    )
-    for old in find_checkpoints(folder)[max(keep, N_KEPT) :]:
-        shutil.rmtree(old)
+    tensors = {"model": model.state_dict(), "training": training_tensors(optimizers, world)}
+    n_parts = world.size if any(map(is_cut, tensors["model"].values())) else 1
+    try:
+        with world.agreed():
+            if world.rank < n_parts:
+                _write_part(here, tensors, world.rank, n_parts)
+        with world.agreed():
+            if world.is_main:
+                position = dict(progress.position)
+                write_json(here / "progress.json", vars(progress) | {"position": position})
+                files = {f.name: _fingerprint(f) for f in sorted(here.iterdir())}
+                write_json(here / MANIFEST, {"n_parts": n_parts, "files": files})
+    except LookleftError:
+        if world.is_main:
+            shutil.rmtree(here, ignore_errors=True)  # a full disk needs the room
+        raise
+    with world.agreed():
+        if world.is_main:
+            _remove_old(folder, progress.step, max(keep, N_KEPT))
     return here
 
 
@@ -69,18 +97,24 @@ def find_checkpoints(folder: Path) -> list[Path]:
     return sorted(found, key=lambda f: f.name, reverse=True)
 
 
-def newest_sound(folder: Path) -> Path | None:
-    """The newest checkpoint whose manifest verifies."""
-    return next((f for f in find_checkpoints(folder) if is_sound(f)), None)
+def newest_sound(folder: Path, world: World = ALONE) -> Path | None:
+    """The newest checkpoint whose manifest verifies; process 0 looks for all."""
+    found = None
+    with world.agreed():
+        if world.is_main:
+            found = next((f for f in find_checkpoints(folder) if is_sound(f)), None)
+    step = int(world.from_main(-1 if found is None else _step_of(found))[0])
+    return None if step < 0 else folder / f"step-{step:08d}"
 
 
 def is_sound(checkpoint: Path) -> bool:
     """True if every file is there, of the size and content that the manifest says."""
     try:
-        files = read_json(checkpoint / MANIFEST, max_bytes=_MAX_JSON, max_depth=4).get("files")
+        manifest = _read_manifest(checkpoint)
+        files = manifest.get("files")
         return (
             isinstance(files, dict)
-            and len(files) == 3
+            and "progress.json" in files
             and all(_fingerprint(checkpoint / Path(name).name) == f for name, f in files.items())
         )
     except LookleftError:
@@ -88,20 +122,35 @@ def is_sound(checkpoint: Path) -> bool:
 
 
 def load_checkpoint(
-    checkpoint: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]
+    checkpoint: Path,
+    model: nn.Module,
+    optimizers: Sequence[torch.optim.Optimizer],
+    world: World = ALONE,
 ) -> Progress:
     """Put model, optimisers and the random state back to where they were; get how far that was."""
-    try:
-        model.load_state_dict(read_tensors(checkpoint / "model.safetensors"))
-        restore_training(read_tensors(checkpoint / "training.safetensors"), optimizers)
-        return Progress(**read_json(checkpoint / "progress.json", max_bytes=_MAX_JSON, max_depth=4))
-    except (RuntimeError, KeyError, TypeError) as error:
-        raise FileError(f"{checkpoint}: belongs to another model or version: {error}") from error
+    with world.agreed():
+        try:
+            n_parts = int(_read_manifest(checkpoint)["n_parts"])
+            _restore_model(Shards(checkpoint, "model", n_parts), model, world)
+            restore_training(Shards(checkpoint, "training", n_parts), optimizers, world)
+            progress = read_json(checkpoint / "progress.json", max_bytes=_MAX_JSON, max_depth=4)
+            return Progress(**progress)
+        except (KeyError, TypeError) as error:
+            raise FileError(f"{checkpoint}: is of another version: {error}") from error
 
 
-def training_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
-    """The state of the optimisers and of chance, by name."""
-    tensors = {"random": torch.get_rng_state()}
+def read_weights(checkpoint: Path) -> dict[str, Tensor]:
+    """The whole weights of a checkpoint, however many processes wrote it."""
+    shards = Shards(checkpoint, "model", int(_read_manifest(checkpoint)["n_parts"]))
+    return {name: shards.read(name) for name in shards.names()}
+
+
+def training_tensors(
+    optimizers: Sequence[torch.optim.Optimizer], world: World = ALONE
+) -> dict[str, Tensor]:
+    """The state of the optimisers and of chance in every process, by name."""
+    states = world.gather(torch.get_rng_state())
+    tensors = {f"random.{rank}": state for rank, state in enumerate(states)}
     for number, optimizer in enumerate(optimizers):
         for index, parameter in enumerate(_parameters(optimizer)):
             for name, value in optimizer.state[parameter].items():
@@ -110,18 +159,82 @@ def training_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, T
 
 
 def restore_training(
-    tensors: Mapping[str, Tensor], optimizers: Sequence[torch.optim.Optimizer]
+    tensors: Shards, optimizers: Sequence[torch.optim.Optimizer], world: World = ALONE
 ) -> None:
     """The inverse of `training_tensors`."""
+    names = tensors.names()
     for number, optimizer in enumerate(optimizers):
         for index, parameter in enumerate(_parameters(optimizer)):
             prefix = f"{number}.{index}."
             optimizer.state[parameter] = {
-                name.removeprefix(prefix): tensor
-                for name, tensor in tensors.items()
+                name.removeprefix(prefix): cut_like(
+                    tensors.read_like(name, parameter, world.rank, world.size), parameter
+                )
+                for name in names
                 if name.startswith(prefix)
             }
-    torch.set_rng_state(tensors["random"])
+    if sum(name.startswith("random.") for name in names) == world.size:
+        torch.set_rng_state(tensors.read(f"random.{world.rank}"))
+    else:  # other processes than those that saved: each draws on from a place of its own
+        torch.set_rng_state(tensors.read("random.0"))
+        torch.manual_seed(int(torch.randint(2**62, ())) + world.rank)
+
+
+def _restore_model(tensors: Shards, model: nn.Module, world: World) -> None:
+    own = model.state_dict()
+    if strange := sorted(own.keys() ^ set(tensors.names())):
+        raise FileError(
+            f"{tensors.folder}: belongs to another model: {strange[0]!r} is in one of the two only"
+        )
+    for name, tensor in own.items():
+        part(tensor).copy_(tensors.read_like(name, tensor, world.rank, world.size))
+
+
+def _make_empty(here: Path) -> None:
+    """The folder of a save, without what one that was cut short may have left."""
+    make_folder(here.parent)
+    try:
+        if here.exists():
+            shutil.rmtree(here)
+        here.mkdir()
+        sync_folder(here.parent)
+    except OSError as error:
+        raise FileError(f"{here}: cannot be made: {error.strerror}") from error
+
+
+def _write_part(
+    here: Path, tensors: Mapping[str, Mapping[str, Tensor]], rank: int, n_parts: int
+) -> None:
+    """What this process holds of the tensors; chance and counts stand in the first file."""
+    for stem, named in tensors.items():
+        mine = {name: part(tensor) for name, tensor in named.items() if rank == 0 or is_cut(tensor)}
+        write_tensors(here / file_name(stem, rank, n_parts), mine)
+
+
+def _remove_old(folder: Path, step: int, keep: int) -> None:
+    """Leave the newest `keep` that were finished; what was cut short before them goes too."""
+    finished = [f for f in find_checkpoints(folder) if (f / MANIFEST).exists()]
+    kept = set(finished[:keep])
+    try:
+        for old in find_checkpoints(folder):
+            if old not in kept and (old in finished or _step_of(old) < step):
+                (old / MANIFEST).unlink(missing_ok=True)  # first: half removed is not sound
+                shutil.rmtree(old)
+    except OSError as error:
+        raise FileError(f"{folder}: an old one cannot be removed: {error.strerror}") from error
+
+
+def _step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix("step-"))
+
+
+def _read_manifest(checkpoint: Path) -> dict[str, Any]:
+    """What the manifest says, if it is written exactly as we write: no byte of it may differ."""
+    data = read_bytes(checkpoint / MANIFEST, max_bytes=_MAX_JSON)
+    manifest = parse_json(data, where=str(checkpoint / MANIFEST), max_depth=4)
+    if format_json(manifest) != data:
+        raise FileError(f"{checkpoint / MANIFEST}: was changed since it was written")
+    return manifest
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
@@ -130,7 +243,8 @@ def _parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
 
 def _fingerprint(file: Path) -> dict[str, Any]:
     try:
-        data = file.read_bytes()
+        with file.open("rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+            return {"bytes": opened.tell(), "sha256": digest}
     except OSError as error:
         raise FileError(f"{file}: cannot be read: {error.strerror}") from error
-    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}

@@ -7,13 +7,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from torch.nn.utils import clip_grad_norm_
 
 from lookleft.data.batch import Batch
 from lookleft.errors import LookleftError
 from lookleft.models import AnyModel
 from lookleft.train.loss import batch_loss
+from lookleft.train.objective import Objective
 from lookleft.train.schedule import Schedule
+from lookleft.train.team import Team
+from lookleft.train.world import ALONE, World
+
+_LINES_SHOWN = 10
 
 
 class DivergedError(LookleftError):
@@ -39,35 +43,44 @@ def train_steps(
     *,
     first_step: int = 0,
     max_norm: float = 1.0,
-    smoothing: float = 0.0,
+    objective: Objective | None = None,
+    team: Team | None = None,
 ) -> Iterator[StepRecord]:
     """Train on one group of micro-batches per step, and yield after each step.
 
     The summed losses of a group are divided once, by all its targets: how a batch was cut into
-    micro-batches does not change the gradient.
+    micro-batches, or dealt out to the processes of a team, does not change the gradient.
     """
+    objective, team = objective or Objective(), team or Team(model)
     for step, group in enumerate(groups, start=first_step):
         model.train()
         share = schedule(step)
-        n_targets = sum(batch.n_targets for batch in group)
-        total = 0.0
+        n_targets = int(team.world.total(sum(batch.n_targets for batch in group))[0])
         for optimizer in optimizers:
             set_rate(optimizer, share)
             optimizer.zero_grad(set_to_none=True)
-        for batch in group:
-            loss = batch_loss(model, batch, smoothing)
-            total += loss.item()
-            (loss / max(n_targets, 1)).backward()  # type: ignore[no-untyped-call]
-        norm = float(clip_grad_norm_(model.parameters(), max_norm))
-        mean = total / max(n_targets, 1)
-        if not math.isfinite(mean) or not math.isfinite(norm):
-            raise DivergedError(
-                f"step {step}: the loss is {mean} and the norm of its gradient {norm}; the step "
-                f"was not taken. Lower the learning rate or lengthen the warm-up"
-            )
+        losses = team.gradient(objective, group, step, n_targets)
+        norm = team.clip(max_norm)
+        mean = team.world.total(sum(losses))[0] / max(n_targets, 1)
+        if not math.isfinite(mean) or not math.isfinite(norm):  # the same in every process
+            raise DivergedError(in_words(step, group, losses, norm))
         for optimizer in optimizers:
             optimizer.step()
         yield StepRecord(step, mean, n_targets, norm, share)
+
+
+def in_words(step: int, group: Sequence[Batch], losses: Sequence[float], norm: float) -> str:
+    """What went wrong, in which batch, and what to do about it."""
+    is_bad = [not math.isfinite(loss) for loss in losses]
+    blamed = [batch for batch, bad in zip(group, is_bad, strict=True) if bad or not any(is_bad)]
+    lines = sorted({line for batch in blamed for line in batch.lines})
+    more = f" and {len(lines) - _LINES_SHOWN} more" if len(lines) > _LINES_SHOWN else ""
+    where = f" on lines {', '.join(map(str, lines[:_LINES_SHOWN]))}{more} of data.train"
+    return (
+        f"step {step}: the loss is {sum(losses)} and the norm of its gradient {norm}"
+        f"{where if lines else ''}; the step was not taken. Look at those texts, lower train.lr, "
+        f"or lengthen train.warmup"
+    )
 
 
 def set_rate(optimizer: torch.optim.Optimizer, share: float) -> None:
@@ -77,13 +90,14 @@ def set_rate(optimizer: torch.optim.Optimizer, share: float) -> None:
 
 
 @torch.no_grad()
-def validate(model: AnyModel, batches: Iterable[Batch]) -> float:
-    """The loss per target over all batches, without smoothing or dropout."""
+def validate(model: AnyModel, batches: Iterable[Batch], world: World = ALONE) -> float:
+    """The loss per target over all batches of all processes, without smoothing or dropout."""
     was_training = model.training
     model.eval()
     total, n_targets = 0.0, 0
     for batch in batches:
-        total += batch_loss(model, batch).item()
+        total += batch_loss(model, batch.to(model.device)).item()
         n_targets += batch.n_targets
     model.train(was_training)
-    return total / max(n_targets, 1)
+    total, n_all = world.total(total, n_targets)
+    return total / max(n_all, 1)

@@ -1,21 +1,32 @@
 """Losses, summed over real targets and divided once, by whoever knows how many there are.
 
 A mean per micro-batch, averaged again over micro-batches or processes, over-weights the short
-ones. So nothing here divides. Dimensions: B batch, T positions, N targets, D width, V vocabulary.
+ones. So nothing here divides. Dimensions: B batch, T positions, N targets, D width, V vocabulary,
+R passes over the same rows (one, or two for R-Drop).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lookleft.data.batch import NO_TARGET, Batch
+from lookleft.data.batch import NO_TARGET, Batch, repeat_rows
 from lookleft.models import AnyModel, EncoderOnly
 
-CHUNK = 1024  # targets whose logits exist at one time
+LOGITS_AT_ONCE = 2**21  # how many exist at one time: 8 MB, which stay near the processor
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What the output projection is asked: these states against all of the vocabulary."""
+
+    states: Tensor  # (N, D)
+    weight: Tensor  # (V, D)
+    bias: Tensor | None  # (V,)
 
 
 def summed_loss(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -32,20 +43,68 @@ def summed_loss(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tens
 def batch_loss(model: AnyModel, batch: Batch, smoothing: float = 0.0) -> Tensor:
     """The summed loss of a batch, without ever holding all its logits. -> ()."""
     assert batch.targets is not None, "a training batch has targets"
+    is_target = batch.targets != NO_TARGET  # padding costs nothing: it is left out here
+    asked = question_at(model, batch, is_target)
+    return fused_loss(
+        asked.states, asked.weight, asked.bias, batch.targets[is_target], smoothing=smoothing
+    )
+
+
+def twin_loss(model: AnyModel, batch: Batch, smoothing: float, rdrop: float) -> Tensor:
+    """R-Drop (Liang et al. 2021): two passes with different dropout must agree. -> ().
+
+    Half of what the paper sums, (CE1 + CE2 + rdrop * (KL12 + KL21) / 2) / 2: the loss of a batch
+    whose passes agree is then that of one pass. Both passes are one forward of twice the rows.
+    """
+    assert batch.targets is not None, "a training batch has targets"
+    is_target = batch.targets != NO_TARGET
+    asked = question_at(model, repeat_rows(batch, 2), torch.cat([is_target] * 2))
+    n_targets, width = len(asked.states) // 2, asked.states.size(1)
+    states = asked.states.view(2, n_targets, width)  # (R, N, D)
+    return fused_loss(
+        states, asked.weight, asked.bias, batch.targets[is_target], smoothing=smoothing, rdrop=rdrop
+    )
+
+
+def question_at(model: AnyModel, batch: Batch, wanted: Tensor) -> Question:
+    """What the head reads at the wanted positions of a batch. (B, T) -> states (N, D)."""
     states = model.states(batch)  # (B, T, D)
     if isinstance(model, EncoderOnly):
         states = model.head_transform(states)
-    is_target = batch.targets != NO_TARGET  # padding costs nothing: it is left out here
-    weight, bias = model.head.weight(model.embedding), model.head.bias
-    picked = states[is_target] * model.head.scale  # (N, D)
-    return fused_loss(picked, weight, bias, batch.targets[is_target], smoothing)
+    picked = states[wanted] * model.head.scale  # (N, D)
+    kind = picked.device.type
+    if torch.is_autocast_enabled(kind):  # the largest product of all should be a cheap one too
+        picked = picked.to(torch.get_autocast_dtype(kind))
+    return Question(picked, model.head.weight(model.embedding), model.head.bias)
+
+
+@torch.no_grad()
+def likeliest(asked: Question) -> Tensor:
+    """The id that the model holds for the likeliest at each state. -> (N,)."""
+    weight = asked.weight.to(asked.states.dtype)
+    bias = None if asked.bias is None else asked.bias.to(asked.states.dtype)
+    parts = torch.split(asked.states, n_rows_at_once(weight))
+    return torch.cat([F.linear(part, weight, bias).argmax(-1) for part in parts])
 
 
 def fused_loss(
-    states: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor, smoothing: float = 0.0
+    states: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    targets: Tensor,
+    *,
+    smoothing: float = 0.0,
+    rdrop: float = 0.0,
 ) -> Tensor:
-    """`summed_loss` of projected states, a chunk at a time. (N, D), (V, D), (V,), (N,) -> ()."""
-    loss: Tensor = FusedLoss.apply(states, weight, bias, targets, smoothing)  # type: ignore[no-untyped-call]
+    """`summed_loss` of projected states, a chunk at a time. (N, D), (V, D), (V,), (N,) -> ().
+
+    States of two passes, (2, N, D), give the loss of `twin_loss`.
+    """
+    passes = states if states.ndim == 3 else states[None]  # (R, N, D)
+    with torch.autocast(states.device.type, enabled=False):  # it chooses its own types
+        loss: Tensor = FusedLoss.apply(  # type: ignore[no-untyped-call]
+            passes, weight, bias, targets, smoothing, rdrop, torch.is_grad_enabled()
+        )
     return loss
 
 
@@ -65,35 +124,93 @@ class FusedLoss(torch.autograd.Function):
         bias: Tensor | None,
         targets: Tensor,
         smoothing: float,
+        rdrop: float,
+        has_gradient: bool,
     ) -> Tensor:
-        n_ids = weight.size(0)
         wide = torch.promote_types(states.dtype, torch.float32)
+        matrix = weight.to(states.dtype)  # (V, D), narrow if the states are
+        offset = None if bias is None else bias.to(states.dtype)
         total = states.new_zeros((), dtype=wide)
-        d_states = torch.empty_like(states)  # (N, D)
+        d_states = torch.empty_like(states)  # (R, N, D)
         d_weight = torch.zeros_like(weight)  # (V, D)
         d_bias = None if bias is None else torch.zeros_like(bias)  # (V,)
-        for start in range(0, states.size(0), CHUNK):
-            part = slice(start, start + CHUNK)
-            logits = F.linear(states[part], weight, bias).to(wide)  # (chunk, V)
-            log_probs = logits.log_softmax(-1)
-            picked = targets[part, None]
-            total -= (1 - smoothing) * log_probs.gather(1, picked).sum()
-            if smoothing:
-                total -= smoothing / n_ids * log_probs.sum()
-            # d loss / d logits = what the model says - what the target says
-            error = log_probs.exp_().sub_(smoothing / n_ids)
-            error.scatter_add_(1, picked, error.new_full(picked.shape, smoothing - 1))
-            error = error.to(states.dtype)
-            torch.mm(error, weight, out=d_states[part])
-            d_weight.addmm_(error.mT, states[part])
+        n_passes = states.size(0)
+        size = n_rows_at_once(weight, n_passes)
+        for start in range(0, targets.size(0), size):
+            part = slice(start, start + size)
+            chunk = states[:, part]  # (R, chunk, D)
+            logits = F.linear(chunk, matrix, offset).to(wide)  # (R, chunk, V)
+            probs, log_sum = softmax(logits)
+            if n_passes == 2:  # before `surprise` writes over the probabilities
+                both, *pulls = disagreement(logits, probs, log_sum)
+                total += rdrop / 2 * both
+            cost, error = surprise(logits, probs, log_sum, targets[part], smoothing)
+            total += cost
+            if n_passes == 2:
+                for own_error, pull in zip(error, pulls, strict=True):
+                    own_error.add_(pull, alpha=rdrop / 2)
+            if not has_gradient:
+                continue
+            error = error.to(states.dtype).flatten(0, 1)
+            d_states[:, part] = (error @ matrix).view_as(chunk)
+            if d_weight.dtype == error.dtype:
+                d_weight.addmm_(error.mT, chunk.flatten(0, 1))
+            else:
+                d_weight += error.mT @ chunk.flatten(0, 1)
             if d_bias is not None:
                 d_bias += error.sum(0)
+        ctx.n_passes = n_passes
         ctx.save_for_backward(d_states, d_weight, *(() if d_bias is None else (d_bias,)))
-        return total
+        return total / n_passes
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        d_states, d_weight, *rest = ctx.saved_tensors
-        scale = grads[0].to(d_states.dtype)
-        d_bias = rest[0] * scale if rest else None
-        return d_states * scale, d_weight * scale, d_bias, None, None
+        scale = grads[0] / ctx.n_passes
+        d_states, d_weight, *rest = (d * scale.to(d.dtype) for d in ctx.saved_tensors)
+        return d_states, d_weight, *(rest or [None]), None, None, None, None
+
+
+def n_rows_at_once(weight: Tensor, n_passes: int = 1) -> int:
+    """How many targets are projected in one go, with this (V, D) matrix."""
+    return max(LOGITS_AT_ONCE // (weight.size(0) * n_passes), 1)
+
+
+def surprise(
+    logits: Tensor, probs: Tensor, log_sum: Tensor, targets: Tensor, smoothing: float
+) -> tuple[Tensor, Tensor]:
+    """Cross-entropy, and its gradient by the logits, written over `probs`.
+
+    What `softmax` gives of logits (R, N, V), targets (N,) -> (), (R, N, V).
+    """
+    picked = targets.expand(logits.shape[:-1])[..., None]  # (R, N, 1)
+    costs = (1 - smoothing) * (log_sum - logits.gather(-1, picked))  # (R, N, 1)
+    # d loss / d logits = what the model says - what the target says
+    error = probs.scatter_add_(-1, picked, probs.new_tensor(smoothing - 1).expand(picked.shape))
+    if smoothing:
+        costs += smoothing * (log_sum - logits.mean(-1, keepdim=True))
+        error -= smoothing / logits.size(-1)
+    return costs.sum(), error
+
+
+def disagreement(logits: Tensor, probs: Tensor, log_sum: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """KL(1 || 2) + KL(2 || 1) of two passes, and its gradients by the logits of each.
+
+    What `softmax` gives of logits (2, N, V) -> (), (N, V), (N, V).
+    """
+    p, q = probs
+    gap = (logits[0] - logits[1]).sub_(log_sum[0] - log_sum[1])  # (N, V), log p - log q
+    mean_p = torch.linalg.vecdot(p, gap)[:, None]  # (N, 1), KL(1 || 2)
+    mean_q = torch.linalg.vecdot(q, gap)[:, None]  # (N, 1), -KL(2 || 1)
+    by_first = (gap + (1 - mean_p)).mul_(p).sub_(q)  # p * (gap - its mean) + p - q
+    by_second = gap.neg_().add_(1 + mean_q).mul_(q).sub_(p)  # the same with p and q exchanged
+    return (mean_p - mean_q).sum(), by_first, by_second
+
+
+def softmax(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Probabilities, and the logarithm of what they were divided by. -> (R, N, V), (R, N, 1).
+
+    The likeliest id has probability exp(its logit) / sum, which never underflows: so the sum is
+    known without a second pass of exponentials.
+    """
+    probs = logits.softmax(-1)
+    return probs, logits.amax(-1, keepdim=True) - probs.amax(-1, keepdim=True).log()

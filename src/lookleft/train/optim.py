@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from lookleft.train.team import share_of, whole
+
 # Coefficients of a quintic whose repeated use drives singular values towards 1 (Jordan 2024).
 _QUINTIC = (3.4445, -4.7750, 2.0315)
 _ROUNDS = 5
@@ -29,34 +31,42 @@ class Muon(torch.optim.Optimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         assert closure is None, "Muon looks at the gradients it is given"
         for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(parameter, parameter.grad, group)
+            moving = [p for p in group["params"] if p.grad is not None]
+            by_shape: dict[torch.Size, list[nn.Parameter]] = {}
+            for parameter in moving:
+                by_shape.setdefault(parameter.shape, []).append(parameter)
+            for alike in by_shape.values():
+                self._update(alike, group)
 
-    def _update(self, parameter: nn.Parameter, grad: Tensor, group: dict[str, Any]) -> None:
-        state = self.state[parameter]
+    def _update(self, alike: list[nn.Parameter], group: dict[str, Any]) -> None:
+        """Matrices of one shape go through the products together: alone they are too small."""
+        ahead = torch.stack([whole(self._look_ahead(p, group["momentum"])) for p in alike])
+        # Wide and tall matrices alike move by about lr per entry, as under Adam.
+        size = 0.2 * max(ahead.shape[1:]) ** 0.5
+        for parameter, direction in zip(alike, orthogonal(ahead), strict=True):
+            parameter.mul_(1 - group["lr"] * group["weight_decay"])
+            parameter.add_(share_of(direction, parameter), alpha=-group["lr"] * size)
+
+    def _look_ahead(self, parameter: nn.Parameter, momentum: float) -> Tensor:
+        """Where the gradients have been pointing, leaning towards the newest, as Nesterov does."""
+        grad, state = parameter.grad, self.state[parameter]
+        assert grad is not None
         if "momentum" not in state:
             state["momentum"] = torch.zeros_like(grad)
-        average = state["momentum"]
-        average.lerp_(grad, 1 - group["momentum"])
-        direction = orthogonal(grad.lerp(average, group["momentum"]))  # Nesterov's look ahead
-        # Wide and tall matrices alike move by about lr per entry, as under Adam.
-        size = 0.2 * max(parameter.shape) ** 0.5
-        parameter.mul_(1 - group["lr"] * group["weight_decay"])
-        parameter.add_(direction, alpha=-group["lr"] * size)
+        state["momentum"].lerp_(grad, 1 - momentum)
+        return grad.lerp(state["momentum"], momentum)
 
 
-def orthogonal(matrix: Tensor) -> Tensor:
-    """Roughly U V^T of the matrix's singular value decomposition, by products alone. Same shape."""
-    is_tall = matrix.size(0) > matrix.size(1)
-    x = matrix.mT if is_tall else matrix
-    x = x / (x.norm() + 1e-7)
+def orthogonal(matrices: Tensor) -> Tensor:
+    """Roughly U V^T of each matrix's singular value decomposition, by products. (N, R, C), same."""
+    is_tall = matrices.size(-2) > matrices.size(-1)
+    x = matrices.mT if is_tall else matrices
+    x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     a, b, c = _QUINTIC
     for _ in range(_ROUNDS):
-        square = x @ x.mT
-        x = a * x + (b * square + c * square @ square) @ x
-    out: Tensor = x.mT if is_tall else x
-    return out
+        square = x @ x.mT  # (N, R, R)
+        x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x.mT if is_tall else x
 
 
 def make_optimizers(

@@ -7,33 +7,39 @@ tokenizer.json   learned from the data          model/          the result, for 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
 
-from lookleft.bundle import Bundle
+from lookleft.bundle import Bundle, load, load_source_tokenizer
 from lookleft.data.batch import Batch
 from lookleft.data.bucket import Position
-from lookleft.errors import ConfigError, FileError
-from lookleft.files import read_json, write_json
+from lookleft.files import (
+    link_atomically,
+    write_json,
+)
 from lookleft.models import AnyModel, build
 from lookleft.text.tokenizer import Tokenizer
+from lookleft.train.average import MovingAverage, forget_checkpoints_after, mean_model
 from lookleft.train.checkpoint import Progress, load_checkpoint, newest_sound, save_checkpoint
-from lookleft.train.data import (
-    dev_batches,
-    fingerprint,
-    make_batch,
-    train_tokenizer,
-    training_feed,
-)
-from lookleft.train.loop import StepRecord, train_steps, validate
+from lookleft.train.data import batch_maker, dev_batches, training_feed
+from lookleft.train.device import compile_blocks, find_device
+from lookleft.train.judge import Judge, Opinion, is_better, no_opinion, value_of
+from lookleft.train.loop import DivergedError, StepRecord, train_steps, validate
 from lookleft.train.optim import make_optimizers
-from lookleft.train.schedule import make_schedule
-from lookleft.train.settings import RunSettings, model_config, read_settings, write_settings
+from lookleft.train.prepare import check_unchanged, prepare
+from lookleft.train.replicas import n_replicas
+from lookleft.train.report import write_report
+from lookleft.train.samples import samples_text, write_samples
+from lookleft.train.schedule import make_schedule, row_length
+from lookleft.train.settings import RunSettings, model_config, read_settings
+from lookleft.train.team import Team
+from lookleft.train.track import Tracker, forget_after, open_trackers
+from lookleft.train.world import ALONE, World
 
 
 @dataclass(frozen=True)
@@ -45,60 +51,89 @@ class Event:
     lr: float
     tokens: int  # targets learned from since the run began in this sitting
     seconds: float
+    epoch: int = 0  # epochs done
     dev_loss: float | None = None
+    bleu: float | None = None
+    chrf: float | None = None
+    bits_per_byte: float | None = None
     is_best: bool = False
     n_without_gain: int = 0
-    best_loss: float | None = None
+    best: float | None = None  # of what train.choose names
+    best_step: int = 0
+    ema: float | None = None  # decay, if the moving average of the weights was measured
+    n_averaged: int | None = None  # checkpoints whose mean was measured
+
+    @property
+    def figures(self) -> dict[str, float | int | bool]:
+        """What is logged of it besides the step: what was measured."""
+        facts = asdict(self).items()
+        return {name: value for name, value in facts if name != "step" and value is not None}
 
 
 class Run:
     """One training run in its folder."""
 
-    def __init__(self, folder: Path, settings: RunSettings, tokenizer: Tokenizer) -> None:
+    def __init__(
+        self, folder: Path, settings: RunSettings, tokenizer: Tokenizer, world: World = ALONE
+    ) -> None:
         """Prefer `Run.start` and `Run.resume`."""
         self.folder, self.settings, self.tokenizer = folder, settings, tokenizer
-        train = settings.train
-        torch.manual_seed(train.seed)  # dropout
+        train, self.world = settings.train, world
+        torch.manual_seed(train.seed + world.rank)  # dropout
         draw = torch.Generator().manual_seed(train.seed)
-        config = model_config(settings, len(tokenizer), tokenizer.specials.require("bos"))
-        self.model: AnyModel = build(config, draw)
+        self.source_tokenizer = load_source_tokenizer(folder)  # None: both sides share one
+        n_source = None if self.source_tokenizer is None else len(self.source_tokenizer)
+        start_id = tokenizer.specials.require("bos")
+        config = model_config(settings, len(tokenizer), start_id, n_source)
+        self.model: AnyModel = build(config, draw).to(find_device(train.device))
+        if train.compile:
+            compile_blocks(self.model)
+        self.team = Team(
+            self.model,
+            world,
+            train.parallel,
+            n_replicas=n_replicas(train.accumulate, self.model.device, train.compile),
+            seed=train.seed,
+        )
         self.optimizers = make_optimizers(
             self.model, lr=train.lr, matrix_lr=train.matrix_lr, weight_decay=train.weight_decay
         )
-        self.schedule = make_schedule(train.schedule, warmup=train.warmup, steps=train.steps)
+        self.moving_average: MovingAverage | None = None
+        if train.ema:
+            self.moving_average = MovingAverage(self.model.parameters(), train.ema)
+            self.optimizers.append(self.moving_average)  # the last: it follows the others
+        self.schedule = make_schedule(
+            train.schedule, warmup=train.warmup, steps=train.steps, decay_share=train.decay_share
+        )
         self.progress = Progress(0, asdict(Position()))
         self.first_step = 0  # of this sitting
+        self.judge: Judge = no_opinion
+        self.trackers: list[Tracker] = []
 
     @classmethod
-    def start(cls, folder: Path, settings: RunSettings) -> Run:
+    def start(cls, folder: Path, settings: RunSettings, world: World = ALONE) -> Run:
         """A new run in a new folder; learns the tokenizer first."""
-        if folder.exists() and any(folder.iterdir()):
-            raise FileError(
-                f"{folder}: is not empty. To go on with it: --resume; else give another --out"
-            )
-        marks = fingerprint(settings)
-        run = cls(folder, settings, train_tokenizer(settings))
-        folder.mkdir(parents=True, exist_ok=True)  # only now: a wrong setting leaves nothing behind
-        run.tokenizer.save(folder)
-        write_json(folder / "data.json", marks)
-        write_settings(settings, folder / "config.toml")
-        return run
+        with world.agreed():
+            if world.is_main:
+                prepare(folder, settings)
+        return cls(folder, settings, Tokenizer.load(folder), world)
 
     @classmethod
-    def resume(cls, folder: Path, overrides: dict[str, str] | None = None) -> Run:
+    def resume(
+        cls, folder: Path, overrides: dict[str, str] | None = None, world: World = ALONE
+    ) -> Run:
         """The run of a folder, at its newest sound checkpoint."""
-        settings = read_settings(folder / "config.toml", overrides)
-        before = read_json(folder / "data.json", max_bytes=1_000_000, max_depth=2)
-        for name, mark in fingerprint(settings).items():
-            if before.get(name) != mark:
-                raise ConfigError(
-                    f"{name}: has changed since {folder} was begun, so the run cannot go on as it "
-                    f"would have. Put the file back, or begin a new run"
-                )
-        run = cls(folder, settings, Tokenizer.load(folder))
-        checkpoint = newest_sound(folder / "checkpoints")
+        with world.agreed():
+            settings = read_settings(folder / "config.toml", overrides)
+            check_unchanged(folder, settings)
+        run = cls(folder, settings, Tokenizer.load(folder), world)
+        checkpoint = newest_sound(folder / "checkpoints", world)
         if checkpoint is not None:
-            run.progress = load_checkpoint(checkpoint, run.model, run.optimizers)
+            run.progress = load_checkpoint(checkpoint, run.model, run.optimizers, world)
+        with world.agreed():
+            if world.is_main:
+                forget_after(folder, run.progress.step)
+                forget_checkpoints_after(folder / "averaging", run.progress.step)
         return run
 
     @property
@@ -108,82 +143,209 @@ class Run:
         is_patient = not train.patience or progress.n_without_gain < train.patience
         return progress.step >= train.steps or not is_patient
 
+    @property
+    def facts(self) -> dict[str, object]:
+        """What report and card say of the model and of the machine of this sitting."""
+        return {
+            "parameters": self.model.n_parameters,
+            "device": str(next(self.model.parameters()).device),
+            "threads": torch.get_num_threads(),
+            "torch": torch.__version__,
+        }
+
     def train(self, is_stop_asked: Callable[[], bool] = lambda: False) -> Iterator[Event]:
         """Train to the end, yielding what is worth telling; saves by itself.
 
         `is_stop_asked` is looked at between steps: then the step is saved and training ends early.
         """
         train = self.settings.train
+        if self.world.is_main:
+            self.trackers = open_trackers(self.folder, train.track)
+            write_json(self.folder / "run.json", self.facts)
         begun, tokens, self.first_step = time.perf_counter(), 0, self.progress.step
         for record in self._steps():
             done, tokens = record.step + 1, tokens + record.n_targets
             seconds, lr = time.perf_counter() - begun, train.lr * record.lr_share
-            is_last = done == train.steps
-            if done % train.eval_every == 0 or is_last:
-                yield self._evaluated(Event(done, record.loss, lr, tokens, seconds))
+            event = Event(done, record.loss, lr, tokens, seconds, self.progress.position["epoch"])
+            if done % train.eval_every == 0 or done == train.steps:
+                yield self._evaluated(event)
             elif done % train.log_every == 0:
-                yield self._logged(Event(done, record.loss, lr, tokens, seconds))
-            if done % train.save_every == 0 or is_last:
+                yield self._logged(event)
+            if done % train.save_every == 0 or self.is_finished:
+                self._save_for_mean()
+                if self.is_finished and train.average:
+                    yield self._save_mean(event)
+                elif self.is_finished:
+                    self._save_result()
+                self.save()  # the last one comes last: a run found finished has its model
+            if self.world.is_any(is_stop_asked()):  # all processes save this step, or none
                 self.save()
-            if is_stop_asked():
-                self.save()
-                return
-        self.save()
-        self._bundle().save(self.folder / "model")
+                break
+        for tracker in self.trackers:
+            tracker.close()
 
     def save(self) -> Path:
         """Write a checkpoint of this very step."""
-        return save_checkpoint(
-            self.folder / "checkpoints", self.model, self.optimizers, self.progress
+        made = save_checkpoint(
+            self.folder / "checkpoints",
+            self.model,
+            self.optimizers,
+            self.progress,
+            world=self.world,
         )
+        if self.world.is_main:
+            link_atomically(self.folder / "last", made)
+        return made
+
+    def _save_result(self) -> None:
+        """Write model/: the best model if a dev set told which that is, else the last."""
+        is_measured = self.progress.best is not None
+        with self._averaged() as model:
+            if self.world.is_main:
+                result = load(self.folder / "best") if is_measured else self._bundle(model)
+                result.save(self.folder / "model")
+
+    def _save_for_mean(self) -> None:
+        """Keep the weights of this step if they may be among the last ones, to be averaged."""
+        n_kept = self.settings.train.average
+        if n_kept:  # before the checkpoint: what is taken up there never lacks these
+            folder, model = self.folder / "averaging", self.team.whole_model()
+            save_checkpoint(folder, model, [], self.progress, keep=n_kept, world=self.world)
+
+    def _save_mean(self, event: Event) -> Event:
+        """Write model/: the mean of the last checkpoints; get what the dev set says of it."""
+        mean, n_averaged = mean_model(
+            self.folder / "averaging", self.model, self.settings.train.average
+        )
+        event = replace(event, n_averaged=n_averaged)
+        if self.settings.data.dev_set is not None:
+            event, opinion = self._measured(event, mean)
+            if self.world.is_main:
+                self._keep_scores(event, opinion)
+        if self.world.is_main:
+            self._bundle(mean).save(self.folder / "model")
+        return self._logged(event)
+
+    @contextmanager
+    def _averaged(self) -> Iterator[AnyModel]:
+        """The network to measure and to keep: whole, with its moving average if the run has one."""
+        with self.moving_average.in_place() if self.moving_average else nullcontext():
+            yield self.team.whole_model()
 
     def _steps(self) -> Iterator[StepRecord]:
         train = self.settings.train
-        feed = training_feed(self.settings, self.tokenizer, Position(**self.progress.position))
+        position = Position(**self.progress.position)
+        feed = training_feed(
+            self.settings, self.tokenizer, position, self.world.share, self.source_tokenizer
+        )
         start_id = getattr(self.model.config, "start_id", 0)
+        make = batch_maker(self.settings, self.tokenizer, start_id)
 
         def groups() -> Iterator[list[Batch]]:
             while not self.is_finished:
-                yield [make_batch(next(feed), start_id) for _ in range(train.accumulate)]
+                step, warmup = self.progress.step, train.length_warmup
+                length = row_length(step, length=train.length, warmup=warmup)
+                yield [
+                    make(next(feed), key=f"{train.seed} {feed.position}", length=length)
+                    for _ in range(train.accumulate)
+                ]
 
-        for record in train_steps(
+        steps = train_steps(
             self.model,
             groups(),
             self.optimizers,
             self.schedule,
             first_step=self.progress.step,
             max_norm=train.max_norm,
-            smoothing=train.smoothing,
-        ):
-            self.progress = Progress(
-                record.step + 1,
-                asdict(feed.position),
-                self.progress.best_loss,
-                self.progress.n_without_gain,
-            )
-            yield record
+            objective=train.objective,
+            team=self.team,
+        )
+        try:
+            for record in steps:
+                here = asdict(feed.position)
+                self.progress = replace(self.progress, step=record.step + 1, position=here)
+                yield record
+        except DivergedError as error:
+            raise DivergedError(
+                f"{error}. Nothing after the last checkpoint is kept; go on from it with, say, "
+                f"lookleft train --resume --out {self.folder} --train.lr {train.lr / 2:g}"
+            ) from None
 
     def _evaluated(self, event: Event) -> Event:
-        """The event with the dev loss; keeps the best model and counts evaluations without gain."""
-        if self.settings.data.dev is None:
+        """The event with what the dev set says; keeps the best model, counts those without gain."""
+        if self.settings.data.dev_set is None:
             return self._logged(event)
-        start_id = getattr(self.model.config, "start_id", 0)
-        loss = validate(self.model, dev_batches(self.settings, self.tokenizer, start_id))
-        best = self.progress.best_loss
-        is_best = best is None or loss < best
-        n_without_gain = 0 if is_best else self.progress.n_without_gain + 1
-        best = loss if is_best else best
-        self.progress = Progress(self.progress.step, self.progress.position, best, n_without_gain)
-        if is_best:
-            self._bundle().save(self.folder / "best")
-        facts = asdict(event) | {"dev_loss": loss, "is_best": is_best}
-        return self._logged(Event(**facts | {"n_without_gain": n_without_gain, "best_loss": best}))
-
-    def _logged(self, event: Event) -> Event:
-        facts = {key: value for key, value in asdict(event).items() if value is not None}
-        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(facts) + "\n")
+        choice, progress = self.settings.train.choose, self.progress
+        with self._averaged() as model:
+            event = replace(event, ema=self.settings.train.ema or None)
+            event, opinion = self._measured(event, model)
+            assert event.dev_loss is not None, "that is what was measured"
+            value = value_of(choice, event.dev_loss, opinion) if self.world.is_main else 0.0
+            value = self.world.from_main(value)[0]
+            if is_better(choice, value, progress.best):
+                self.progress = replace(
+                    progress, best=value, best_step=progress.step, n_without_gain=0
+                )
+                if self.world.is_main:
+                    self._bundle(model).save(self.folder / "best")
+            else:
+                self.progress = replace(progress, n_without_gain=progress.n_without_gain + 1)
+        if self.world.is_main:
+            write_samples(self.folder, progress.step, opinion.samples)
+            if self.progress.n_without_gain == 0:
+                self._keep_scores(event, opinion)
+        event = replace(
+            event,
+            is_best=self.progress.n_without_gain == 0,
+            n_without_gain=self.progress.n_without_gain,
+            best=self.progress.best,
+            best_step=self.progress.best_step,
+        )
+        event = self._logged(event, opinion)
+        if self.world.is_main:
+            write_report(self.folder)
         return event
 
-    def _bundle(self) -> Bundle:
-        return Bundle(self.model, self.tokenizer, self.tokenizer.specials)
+    def _measured(self, event: Event, model: AnyModel) -> tuple[Event, Opinion]:
+        """The event with what the dev set and the judge say of a model."""
+        start_id = getattr(model.config, "start_id", 0)
+        batches = dev_batches(
+            self.settings, self.tokenizer, start_id, self.world.share, self.source_tokenizer
+        )
+        loss = validate(model, batches, self.world)
+        was_training = model.training
+        model.eval()
+        try:
+            opinion = self.judge(self._bundle(model)) if self.world.is_main else Opinion()
+        finally:
+            model.train(was_training)
+        event = replace(
+            event,
+            dev_loss=loss,
+            bleu=opinion.bleu,
+            chrf=opinion.chrf,
+            bits_per_byte=opinion.bits_per_byte,
+        )
+        return event, opinion
+
+    def _keep_scores(self, event: Event, opinion: Opinion) -> None:
+        """Write scores.json: what the dev set says of the model that would be the result now."""
+        facts = {"step": event.step, **event.figures, "signature": opinion.signature}
+        write_json(self.folder / "scores.json", facts)
+
+    def _logged(self, event: Event, opinion: Opinion | None = None) -> Event:
+        for tracker in self.trackers:
+            tracker.log(event.step, event.figures)
+            if opinion is not None and opinion.samples:
+                tracker.show(event.step, "samples", samples_text(opinion.samples))
+        return event
+
+    def _bundle(self, model: AnyModel) -> Bundle:
+        languages = self.settings.data.languages
+        return Bundle(
+            model,
+            self.tokenizer,
+            self.tokenizer.specials,
+            languages,
+            source_tokenizer=self.source_tokenizer,
+        )

@@ -11,8 +11,20 @@ from typing import Literal
 
 from lookleft.errors import ConfigError
 
+SHORTEST = 64  # rows of a language model before they grow
 Schedule = Callable[[int], float]
 Kind = Literal["inverse-sqrt", "cosine", "wsd", "constant"]
+
+
+def row_length(step: int, *, length: int, warmup: int) -> int | None:
+    """How long the rows of a language model are at a step: from 64 up to `length`, in eighths.
+
+    None: as long as they come. Short rows first, because much is learned from a few words back,
+    and attention over few words is cheap.
+    """
+    if step >= warmup or length <= SHORTEST:
+        return None
+    return SHORTEST + (length - SHORTEST) * (8 * step // warmup) // 8
 
 
 def make_schedule(

@@ -5,14 +5,15 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import tomlkit
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 from lookleft.config import (
     DecoderOnlyConfig,
     EncoderDecoderConfig,
+    EncoderOnlyConfig,
     Frozen,
     Positions,
     Rate,
@@ -20,88 +21,189 @@ from lookleft.config import (
     Width,
 )
 from lookleft.errors import ConfigError, FileError
+from lookleft.models import AnyConfig
+from lookleft.train.device import DeviceName, Precision
+from lookleft.train.judge import Choice
+from lookleft.train.objective import Mode, Objective
 from lookleft.train.schedule import Kind
+from lookleft.train.team import Parallel
+from lookleft.train.where import line_of
 
+Part = Literal["train", "dev"]
+Spec = str | tuple[str, str]
 Layers = Annotated[int, Field(ge=1, le=1_024)]
+Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "relu2"]
 PHRASES = "phrases"  # stands for the built-in English-Hindi grammar where a file is asked for
 
 
 class DataSettings(Frozen):
     """Where the text comes from."""
 
-    train: str | tuple[str, str] = PHRASES  # a .tsv, .jsonl or text file, or two parallel files
-    dev: str | tuple[str, str] | None = PHRASES  # the same; none: train without measuring
+    dir: str | None = None  # where relative names begin; in a file, as seen from that file
+    train: Spec = PHRASES  # a .tsv, .jsonl or text file, or two parallel files
+    dev: Spec | Literal[False] | None = None  # the same; false: train without measuring
+    source: str | None = None  # languages as codes: "en", "hi"; then one name "data/train" may
+    target: str | None = None  # stand for data/train.en and data/train.hi
+    origins: tuple[str, ...] = ()  # only pairs that *.origin.txt beside the file says are of these
+    add_phrases: int = Field(default=0, ge=0)  # pairs of the built-in grammar put to the file's
+    stream: bool = False  # the file is one text, cut anew each epoch; line ends count (lm)
+    dev_share: Rate = 0.0  # of a stream: so much of its end is kept apart to measure on
+    skip_empty: bool = False  # leave out, and count, pairs with an empty side
     max_tokens: PositiveInt = 128  # of either side; longer pairs are left out and counted
-    bpe_dropout: Rate = 0.0
+    bpe_dropout: Rate = 0.0  # share of merges left out at random, anew each epoch (bpe)
+
+    @property
+    def dev_set(self) -> Spec | None:
+        """What to measure on: unset, the built-in text brings its own and a file has none."""
+        if self.dev is None:
+            is_inside = self.train == PHRASES or self.dev_share > 0
+            return self.train if is_inside else None
+        return self.dev or None
+
+    def stream_part(self, part: Part) -> tuple[float, float]:
+        """Where a part of a stream begins and ends, as shares of the file that it is in."""
+        if not self.dev_share or self.dev:
+            return 0.0, 1.0
+        return (0.0, 1 - self.dev_share) if part == "train" else (1 - self.dev_share, 1.0)
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """Codes of source and target; those of the built-in text are known."""
+        built_in = ("en", "hi") if self.train == PHRASES else (None, None)
+        return self.source or built_in[0], self.target or built_in[1]
 
 
 class TextSettings(Frozen):
     """How text becomes ids."""
 
-    kind: Literal["bpe", "unigram", "char", "byte"] = "bpe"
-    vocab_size: Vocabulary = 4_000
+    kind: Literal["bpe", "unigram", "char", "byte"] = "bpe"  # parts of words, or smaller ones
+    vocab_size: Vocabulary = 4_000  # pieces at most; of each language, if they do not share them
+    joint: bool = True  # both languages share one vocabulary; false: each has its own (translate)
 
 
 class ModelSettings(Frozen):
     """The network: the choices of `config.py` that a run makes; the rest follows from the task."""
 
-    d_model: Width = 128
-    n_heads: Width = 4
-    n_kv_heads: Width | None = None
-    d_ff: Width = 256
+    d_model: Width = 128  # width of the residual stream
+    n_heads: Width = 4  # of attention, in each layer
+    n_kv_heads: Width | None = None  # fewer than n_heads: grouped queries; unset: one per head
+    d_ff: Width = 256  # width of the feed-forwards
     n_layers: Layers = 4  # of the decoder, and of the encoder unless set
-    n_encoder_layers: Layers | None = None
+    n_encoder_layers: Layers | None = None  # unset: n_layers
     positions: Positions | None = None  # unset: the paper's sinusoids (translate), rotary (lm)
-    norm: Literal["layer", "rms"] = "layer"
-    norm_order: Literal["pre", "post"] = "pre"
-    activation: Literal["relu", "gelu", "gelu_tanh", "silu", "relu2"] = "relu"
-    gated: bool = False
-    qk_norm: bool = False
-    dropout: Rate = 0.1
+    norm: Literal["layer", "rms"] = "layer"  # "rms": Llama style
+    norm_order: Literal["pre", "post"] | None = None  # unset: pre; mlm: post, as in BERT
+    activation: Activation | None = None  # unset: relu; mlm: gelu, as in BERT
+    gated: bool = False  # feed-forwards with a gate; with silu: SwiGLU
+    qk_norm: bool = False  # a norm on each query and key
+    dropout: Rate = 0.1  # share of activations set to zero in training
     mask: Literal["causal", "none"] = "causal"  # "none" trains a model that peeks
 
 
 class TrainSettings(Frozen):
     """How it is trained."""
 
-    steps: PositiveInt = 2_000
+    other_names: ClassVar[Mapping[str, str]] = {
+        "learning_rate": "lr",
+        "batch_size": "tokens",
+        "max_steps": "steps",
+        "epochs": "steps",
+        "grad_accum": "accumulate",
+        "clip": "max_norm",
+        "label_smoothing": "smoothing",
+        "early_stopping": "patience",
+    }
+
+    steps: PositiveInt = 2_000  # optimiser steps
     tokens: PositiveInt = 4_096  # of one micro-batch, both sides and padding counted
     accumulate: PositiveInt = 1  # micro-batches per step
-    length: PositiveInt = 256  # of a packed row (lm)
-    lr: float = Field(default=2e-3, gt=0)
+    length: PositiveInt = 256  # of a packed row (lm); of a text, else it is cut (mlm)
+    length_warmup: int = Field(default=0, ge=0)  # steps over which rows grow from 64 to it (lm)
+    lr: float = Field(default=2e-3, gt=0)  # the highest rate, reached after the warm-up
     matrix_lr: float | None = Field(default=None, gt=0)  # set: Muon for the matrices
-    warmup: int = Field(default=200, ge=0)
-    schedule: Kind = "inverse-sqrt"
-    weight_decay: float = Field(default=0.0, ge=0)
-    smoothing: Rate = 0.1
-    max_norm: float = Field(default=1.0, gt=0)
-    seed: int = Field(default=1234, ge=0)
-    log_every: PositiveInt = 50
-    eval_every: PositiveInt = 500
-    save_every: PositiveInt = 500
+    warmup: int = Field(default=200, ge=0)  # steps over which the rate rises from 0
+    schedule: Kind = "inverse-sqrt"  # how the rate falls; wsd: stays, and falls at the end
+    decay_share: float = Field(default=0.2, gt=0, le=1)  # of all steps: the fall at the end (wsd)
+    weight_decay: float = Field(default=0.0, ge=0)  # of the matrices
+    smoothing: Rate = 0.1  # of the labels: how much of each target goes to all other tokens
+    max_norm: float = Field(default=1.0, gt=0)  # longer gradients are clipped to it
+    mode: Mode = "parallel"  # "sequential": one position at a time, same result, for teaching
+    rdrop: float = Field(default=0.0, ge=0)  # two passes must agree (R-Drop); 5 is usual, 0: off
+    own_words: Rate = 0.0  # share of inputs the model predicted itself (scheduled sampling)
+    own_words_warmup: int = Field(default=0, ge=0)  # steps over which that share grows from 0
+    ema: Rate = 0.0  # decay of a moving average of the weights, which is then the model; 0: off
+    average: int = Field(default=0, ge=0)  # the model is the mean of the last so many saves; 0: off
+    precision: Precision = "float32"  # of matrix products; "bfloat16" pays where there are units
+    compile: bool = False  # let torch.compile write the kernels; the first steps take minutes
+    parallel: Parallel = "ddp"  # under torchrun: ddp, or fsdp for a model too large for one process
+    device: DeviceName = "auto"  # where to compute: auto, cpu, cuda or mps
+    seed: int = Field(default=1234, ge=0)  # of weights, shuffling, dropout and all other chance
+    log_every: PositiveInt = 50  # steps between two lines of metrics.jsonl
+    eval_every: PositiveInt = 500  # steps between two looks at the dev set
+    save_every: PositiveInt = 500  # steps between two checkpoints
     patience: int = Field(default=0, ge=0)  # evaluations without gain before stopping; 0: never
+    choose: Choice = "loss"  # what decides which model is the best: loss, bleu or chrf
+    eval_sentences: int = Field(default=500, ge=0)  # of dev, translated at each evaluation
+    bleu_tokenize: str | None = None  # sacreBLEU's way to cut words; unset: 13a, Hindi intl
+    samples: int = Field(default=3, ge=0)  # of them kept to be read
+    track: tuple[str, ...] = ()  # trackers besides metrics.jsonl: "tensorboard"
+
+    @property
+    def objective(self) -> Objective:
+        """What a micro-batch costs under these settings."""
+        return Objective(
+            smoothing=self.smoothing,
+            mode=self.mode,
+            rdrop=self.rdrop,
+            own_words=self.own_words,
+            own_words_warmup=self.own_words_warmup,
+            precision=self.precision,
+        )
 
 
 class RunSettings(Frozen):
     """A whole run."""
 
-    task: Literal["translate", "lm"] = "translate"
+    task: Literal["translate", "lm", "mlm"] = "translate"  # lm: next token; mlm: hidden tokens
     data: DataSettings = DataSettings()
     text: TextSettings = TextSettings()
     model: ModelSettings = ModelSettings()
     train: TrainSettings = TrainSettings()
 
+    @model_validator(mode="after")
+    def _settings_go_together(self) -> Self:
+        train, is_mlm = self.train, self.task == "mlm"
+        is_sequential, peeks = train.mode == "sequential", self.model.mask == "none"
+        for is_wrong, why in (
+            (is_mlm and is_sequential, 'task = "mlm" has no order for train.mode = "sequential"'),
+            (is_mlm and train.own_words > 0, 'task = "mlm" reads no words of its own'),
+            (is_mlm and peeks, 'task = "mlm" sees both sides anyway: leave model.mask out'),
+            (is_sequential and peeks, 'train.mode = "sequential" cannot peek: model.mask = "none"'),
+            (is_sequential and train.rdrop > 0, 'train.rdrop needs train.mode = "parallel"'),
+            (train.ema > 0 and train.average > 0, "give either train.ema or train.average"),
+            (not self.text.joint and self.task != "translate", "text.joint is for translate"),
+            (train.length_warmup > 0 and self.task != "lm", "train.length_warmup is for lm"),
+            (self.data.stream and self.task != "lm", "data.stream is for lm"),
+            (self.data.dev_share > 0 and not self.data.stream, "data.dev_share needs data.stream"),
+        ):
+            if is_wrong:
+                raise ValueError(why)
+        return self
+
 
 def read_settings(path: Path | None, overrides: Mapping[str, str] | None = None) -> RunSettings:
     """The settings of a TOML file, or the defaults; `{"train.lr": "3e-4"}` is put over them."""
     values: dict[str, Any] = {}
+    text_of_file = ""
     if path is not None:
         try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
+            text_of_file = path.read_text(encoding="utf-8")
+            values = tomllib.loads(text_of_file)
         except OSError as error:
             raise FileError(f"{path}: cannot be read: {error.strerror}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: is no valid TOML: {error}") from error
+        _begin_at(path.parent, values)
     for key, text in (overrides or {}).items():
         *sections, name = key.replace("-", "_").split(".")
         place = values
@@ -110,7 +212,21 @@ def read_settings(path: Path | None, overrides: Mapping[str, str] | None = None)
             if not isinstance(place, dict):
                 raise ConfigError(f"--{key}: {section} is a value, not a section")
         place[name] = _typed(text)
-    return RunSettings.parse(values, str(path or "the settings"))
+        if key == "data.dir":
+            _begin_at(Path.cwd(), values)
+
+    def place_of(key: str) -> str:
+        line = None if path is None or key in (overrides or {}) else line_of(text_of_file, key)
+        return f" ({path}:{line})" if line else ""
+
+    return RunSettings.parse(values, str(path or "the settings"), place_of)
+
+
+def _begin_at(folder: Path, values: dict[str, Any]) -> None:
+    """Make data.dir absolute, so that it means the same from wherever the run is taken up."""
+    data = values.get("data")
+    if isinstance(data, dict) and isinstance(data.get("dir"), str):
+        data["dir"] = str((folder / data["dir"]).resolve())
 
 
 def write_settings(settings: RunSettings, path: Path) -> None:
@@ -120,19 +236,34 @@ def write_settings(settings: RunSettings, path: Path) -> None:
 
 
 def model_config(
-    settings: RunSettings, vocab_size: int, start_id: int
-) -> DecoderOnlyConfig | EncoderDecoderConfig:
-    """The network that the settings ask for, over a vocabulary of this size."""
-    chosen = settings.model
-    is_pre = chosen.norm_order == "pre"
+    settings: RunSettings, vocab_size: int, start_id: int, source_vocab_size: int | None = None
+) -> AnyConfig:
+    """The network that the settings ask for, over vocabularies of these sizes."""
+    chosen, is_mlm = settings.model, settings.task == "mlm"
+    norm_order = chosen.norm_order or ("post" if is_mlm else "pre")
+    is_pre = norm_order == "pre"
     shared: dict[str, Any] = chosen.model_dump(
         exclude={"n_layers", "n_encoder_layers", "positions"}
     ) | {
         "vocab_size": vocab_size,
+        "norm_order": norm_order,
+        "activation": chosen.activation or ("gelu" if is_mlm else "relu"),
         "attention_dropout": 0.0,
         "final_norm": is_pre,
         "embed_scale": chosen.d_model**0.5,
     }
+    if is_mlm:
+        del shared["mask"]  # nothing is hidden from it but what is covered
+        values = shared | {
+            "n_layers": chosen.n_layers,
+            "positions": chosen.positions or {"kind": "learned", "max_len": settings.train.length},
+            "embed_scale": 1.0,
+            "embed_norm": True,
+            "norm_eps": 1e-12,
+            "n_types": 2,
+            "logit_bias": True,
+        }
+        return EncoderOnlyConfig.parse(values, "[model]")
     if settings.task == "lm":
         positions = chosen.positions or {"kind": "rotary"}
         values = shared | {"n_layers": chosen.n_layers, "positions": positions}
@@ -142,6 +273,7 @@ def model_config(
         "n_decoder_layers": chosen.n_layers,
         "positions": chosen.positions or {"kind": "sinusoidal", "layout": "halves"},
         "start_id": start_id,
+        "source_vocab_size": source_vocab_size,
     }
     return EncoderDecoderConfig.parse(values, "[model]")
 

@@ -1,0 +1,92 @@
+"""Judges for training: what the dev set says of a model besides its loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from lookleft.bundle import Bundle
+from lookleft.data.corpus import Pair
+from lookleft.evaluate.bleu import corpus_scores, default_tokenize
+from lookleft.evaluate.perplexity import text_surprise
+from lookleft.generate.decode import generate_ids
+from lookleft.generate.translate import translate
+from lookleft.models import DecoderOnly
+from lookleft.train.corpora import open_pairs, open_stream, open_texts
+from lookleft.train.judge import Judge, Opinion, Sample, no_opinion
+from lookleft.train.settings import RunSettings
+
+PROMPT_TOKENS = 8  # of a dev text, which a language model goes on from
+CONTINUATION = 48  # tokens
+PAGE = 1_000  # characters of a stream that are measured together
+
+
+def make_judge(settings: RunSettings) -> Judge:
+    """The judge that fits a run: none without a dev set, or for a model that writes no text."""
+    data, train = settings.data, settings.train
+    if data.dev_set is None or not train.eval_sentences:
+        return no_opinion
+    if settings.task == "lm":
+        return TextJudge(dev_texts(settings), n_samples=train.samples)
+    if settings.task != "translate":
+        return no_opinion
+    pairs = list(islice(open_pairs(data, "dev"), train.eval_sentences))
+    return TranslationJudge(pairs, tokenize=tokenize_for(settings), n_samples=train.samples)
+
+
+def dev_texts(settings: RunSettings) -> list[str]:
+    """The dev texts of a language model; a stream comes in pieces of a page each."""
+    data, n = settings.data, settings.train.eval_sentences
+    if not data.stream:
+        return [line.text for line in islice(open_texts(data, "dev"), n)]
+    text = open_stream(data, "dev")
+    return [text[start : start + PAGE] for start in range(0, len(text), PAGE)][:n]
+
+
+def tokenize_for(settings: RunSettings) -> str:
+    """How BLEU cuts words in a run: as the settings say, or as the target language wants it."""
+    return settings.train.bleu_tokenize or default_tokenize(settings.data.languages[1])
+
+
+class TranslationJudge:
+    """Translates dev sentences greedily, and scores them against their references."""
+
+    def __init__(self, pairs: Sequence[Pair], *, tokenize: str, n_samples: int) -> None:
+        self._pairs, self._tokenize, self._n_samples = list(pairs), tokenize, n_samples
+
+    def __call__(self, bundle: Bundle) -> Opinion:
+        outputs = translate(bundle, [pair.source for pair in self._pairs])
+        references = [pair.target for pair in self._pairs]
+        scores = corpus_scores(outputs, references, tokenize=self._tokenize)
+        samples = [
+            Sample(pair.source, pair.target, output)
+            for pair, output in zip(self._pairs, outputs, strict=True)
+        ]
+        return Opinion(
+            bleu=scores.bleu,
+            chrf=scores.chrf,
+            signature=scores.signature,
+            samples=tuple(samples[: self._n_samples]),
+        )
+
+
+class TextJudge:
+    """Measures bits per byte of dev texts, and lets the model go on from their beginnings."""
+
+    def __init__(self, texts: Sequence[str], *, n_samples: int) -> None:
+        self._texts, self._n_samples = list(texts), n_samples
+
+    def __call__(self, bundle: Bundle) -> Opinion:
+        surprise = text_surprise(bundle, self._texts)
+        samples = tuple(_continued(bundle, text) for text in self._texts[: self._n_samples])
+        return Opinion(bits_per_byte=surprise.bits_per_byte, samples=samples)
+
+
+def _continued(bundle: Bundle, text: str) -> Sample:
+    assert bundle.tokenizer is not None, "text_surprise has read texts with it"
+    assert isinstance(bundle.network, DecoderOnly), "the same"
+    prompt = bundle.tokenizer.encode(text)[:PROMPT_TOKENS]
+    [ids] = generate_ids(
+        bundle.network, [prompt], max_new=CONTINUATION, eos=bundle.tokenizer.specials.eos
+    )
+    return Sample(bundle.tokenizer.decode(prompt), "", bundle.tokenizer.decode(ids))

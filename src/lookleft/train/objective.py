@@ -1,0 +1,82 @@
+"""What a micro-batch costs: everything between a batch and the number whose gradient is taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from lookleft.data.batch import NO_TARGET, Batch
+from lookleft.models import AnyModel
+from lookleft.train.device import Precision, computing_in
+from lookleft.train.loss import batch_loss, likeliest, question_at, twin_loss
+from lookleft.train.sequential import sequential_loss
+
+Mode = Literal["parallel", "sequential"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The summed loss of a batch at a step, as the settings of a run ask for it."""
+
+    smoothing: float = 0.0  # of the labels
+    mode: Mode = "parallel"
+    rdrop: float = 0.0  # weight of the disagreement between two passes; 0: one pass
+    own_words: float = 0.0  # share of the inputs that are the model's own predictions
+    own_words_warmup: int = 0  # steps over which that share grows from 0
+    precision: Precision = "float32"
+
+    def __call__(
+        self,
+        model: AnyModel,
+        batch: Batch,
+        step: int = 0,
+        chance: torch.Generator | None = None,
+    ) -> Tensor:
+        """-> (), a sum over the targets of the batch; `chance` None is torch's own."""
+        with computing_in(self.precision, model.device):
+            share = self.own_share(step)
+            if share:
+                batch = with_own_words(model, batch, share, chance)
+            if self.mode == "sequential":
+                return sequential_loss(model, batch, self.smoothing)
+            if self.rdrop:
+                return twin_loss(model, batch, self.smoothing, self.rdrop)
+            return batch_loss(model, batch, self.smoothing)
+
+    def own_share(self, step: int) -> float:
+        """How much of its own words the model reads at this step."""
+        grown = min(step / self.own_words_warmup, 1.0) if self.own_words_warmup else 1.0
+        return self.own_words * grown
+
+
+@torch.no_grad()
+def with_own_words(
+    model: AnyModel, batch: Batch, share: float, chance: torch.Generator | None = None
+) -> Batch:
+    """The batch with a share of its inputs replaced by what the model itself would have said there.
+
+    Scheduled sampling in parallel passes (Mihaylova & Martins 2019): a first pass, without
+    gradient and dropout, predicts every target; the word it holds for the likeliest takes the
+    place of the true one in the next input. The targets stay, so the model learns to go on from
+    its own mistakes. Which inputs are replaced is drawn as dropout is.
+    """
+    assert batch.targets is not None, "a training batch has targets"
+    rows = batch.inputs
+    is_drawn = torch.rand(rows.shape, generator=chance).to(rows.ids.device) < share
+    # Input t + 1 is target t, read back, if both belong to the same text.
+    is_read = batch.targets[:, :-1] != NO_TARGET
+    is_read &= rows.is_token[:, 1:] & (rows.pos[:, 1:] == rows.pos[:, :-1] + 1)
+    is_asked = torch.zeros_like(rows.is_token)
+    is_asked[:, :-1] = is_read & is_drawn[:, 1:]  # (B, T), True at t if input t + 1 is replaced
+    if not bool(is_asked.any()):
+        return batch
+    was_training = model.training
+    model.eval()
+    said = likeliest(question_at(model, batch, is_asked))  # (N,)
+    model.train(was_training)
+    ids = rows.ids.clone()
+    ids[:, 1:][is_asked[:, :-1]] = said
+    return replace(batch, inputs=replace(rows, ids=ids))

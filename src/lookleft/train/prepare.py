@@ -1,0 +1,61 @@
+"""The folder of a run before its first step, and whether it may go on after a pause."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from lookleft.bundle import SOURCE_FOLDER
+from lookleft.errors import ConfigError, FileError
+from lookleft.files import check_writable, make_folder, read_json, sync_folder, write_json
+from lookleft.train.corpora import check_dev, fingerprint
+from lookleft.train.data import train_source_tokenizer, train_tokenizer
+from lookleft.train.device import find_device
+from lookleft.train.settings import RunSettings, model_config, write_settings
+from lookleft.train.track import check_trackers
+
+
+def prepare(folder: Path, settings: RunSettings) -> None:
+    """Make the folder of a run with all that its processes need: settings, tokenizer, data marks.
+
+    All that can be wrong is tried before: a wrong setting leaves nothing behind.
+    """
+    check_writable(folder)
+    if folder.exists() and any(folder.iterdir()):
+        raise FileError(
+            f"{folder}: is not empty. To go on with it: --resume; else give another --out"
+        )
+    check_trackers(settings.train.track)
+    find_device(settings.train.device)
+    marks = fingerprint(settings.data)
+    check_dev(settings)
+    tokenizer = train_tokenizer(settings)
+    source = train_source_tokenizer(settings)
+    model_config(settings, len(tokenizer), tokenizer.specials.require("bos"))
+    begun = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.part")
+    try:
+        make_folder(begun)
+        tokenizer.save(begun)
+        if source is not None:
+            source.save(begun / SOURCE_FOLDER)
+        write_json(begun / "data.json", marks)
+        write_settings(settings, begun / "config.toml")
+        os.replace(begun, folder)  # all of it or nothing: half a run could not be taken up
+        sync_folder(folder.parent)
+    except OSError as error:
+        raise FileError(f"{folder}: cannot be made: {error.strerror}") from error
+    finally:
+        shutil.rmtree(begun, ignore_errors=True)  # only there when something above failed
+
+
+def check_unchanged(folder: Path, settings: RunSettings) -> None:
+    """Raise if the data is not what it was when the run was begun."""
+    before = read_json(folder / "data.json", max_bytes=1_000_000, max_depth=2)
+    for name, mark in fingerprint(settings.data).items():
+        if before.get(name) != mark:
+            raise ConfigError(
+                f"{name}: has changed since {folder} was begun, so the run cannot go on as it "
+                f"would have. Put the file back, or begin a new run"
+            )

@@ -1,0 +1,106 @@
+"""What the data of a run looks like before anybody trains on it."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from lookleft.text.tokenizer import Tokenizer
+from lookleft.train.corpora import open_pairs, open_stream, open_texts
+from lookleft.train.settings import Part, RunSettings
+
+MOST = 200_000  # records looked at; a corpus may be larger than anybody wants to wait for
+SHOWN = 10  # shared sentences that are named
+_AT_ONCE = 1_000
+
+
+@dataclass
+class Side:
+    """Counts over one side of a corpus."""
+
+    n_words: int = 0
+    n_tokens: int = 0
+    n_letters: int = 0
+    n_devanagari: int = 0
+    n_not_nfc: int = 0  # texts that NFC would change
+
+    def add(self, text: str, n_tokens: int) -> None:
+        self.n_words += len(text.split())
+        self.n_tokens += n_tokens
+        letters = [char for char in text if char.isalpha()]
+        self.n_letters += len(letters)
+        self.n_devanagari += sum("\u0900" <= char <= "\u097f" for char in letters)
+        self.n_not_nfc += not unicodedata.is_normalized("NFC", text)
+
+    @property
+    def tokens_per_word(self) -> float:
+        return self.n_tokens / max(self.n_words, 1)
+
+    @property
+    def devanagari_share(self) -> float:
+        return self.n_devanagari / max(self.n_letters, 1)
+
+
+@dataclass
+class Survey:
+    """What was found; of a language model's text there is a target side only."""
+
+    n_train: int = 0
+    n_dev: int = 0
+    n_too_long: int = 0  # pairs that training will leave out
+    n_shared: int = 0  # dev sentences that also occur in train
+    first_shared: list[str] = field(default_factory=list)
+    is_whole: bool = True  # False: only the first `MOST` records were looked at
+    source: Side = field(default_factory=Side)
+    target: Side = field(default_factory=Side)
+
+
+def survey(
+    settings: RunSettings, tokenizer: Tokenizer, source_tokenizer: Tokenizer | None = None
+) -> Survey:
+    """Read train and dev once, and count."""
+    found = Survey()
+    held_out: set[str] = set()
+    if settings.data.dev_set is not None and not settings.data.stream:
+        for source, target in records(settings, "dev"):
+            found.n_dev += 1
+            held_out.add(source or target)
+    shared: set[str] = set()
+    longest = settings.data.max_tokens
+    for chunk in _chunks(records(settings, "train")):
+        sources = (source_tokenizer or tokenizer).encode_batch(
+            [source for source, _ in chunk], eos=True
+        )
+        targets = tokenizer.encode_batch([target for _, target in chunk], eos=True)
+        for (source, target), one, other in zip(chunk, sources, targets, strict=True):
+            found.n_train += 1
+            found.target.add(target, len(other) - 1)
+            if settings.task == "translate":
+                found.source.add(source, len(one) - 1)
+                found.n_too_long += max(len(one), len(other)) > longest
+            if (source or target) in held_out:
+                shared.add(source or target)
+    found.n_shared, found.first_shared = len(shared), sorted(shared)[:SHOWN]
+    found.is_whole = found.n_train < MOST
+    return found
+
+
+def records(settings: RunSettings, part: Part) -> Iterator[tuple[str, str]]:
+    """(source, target) of a part, at most `MOST`; the source is empty for a language model."""
+    data = settings.data
+    if data.stream:
+        yield "", open_stream(data, part)
+    elif settings.task == "translate":
+        for pair in islice(open_pairs(data, part), MOST):
+            yield pair.source, pair.target
+    else:
+        for line in islice(open_texts(data, part), MOST):
+            yield "", line.text
+
+
+def _chunks(items: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    rest = iter(items)
+    while chunk := list(islice(rest, _AT_ONCE)):
+        yield chunk

@@ -1,0 +1,50 @@
+"""One long text as rows: nothing lost, nothing twice, and another cut each epoch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lookleft.data.stream import read_stream, stream_examples
+from lookleft.errors import ConfigError
+from lookleft.text.tokenizer import Tokenizer
+
+TEXT = "All the world's a stage,\nAnd all the men and women merely players;\n" * 3
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train([TEXT], kind="char", vocab_size=300)
+
+
+def test_every_token_but_the_first_is_predicted_once(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode(TEXT)
+    rows = [example.target for example in stream_examples(TEXT, tokenizer, length=10)(0, 0)]
+    assert ids[:1] + [token for row in rows for token in row[1:]] == ids
+    assert {len(row) for row in rows[:-1]} == {11}
+    assert [row[0] for row in rows[1:]] == [row[-1] for row in rows[:-1]]
+
+
+def test_each_epoch_is_cut_elsewhere_and_a_position_is_found_again(tokenizer: Tokenizer) -> None:
+    read = stream_examples(TEXT, tokenizer, length=10, seed=5)
+    epochs = [list(read(epoch, 0)) for epoch in range(8)]
+    assert len({tuple(epoch[0].target) for epoch in epochs}) > 3
+    assert list(read(2, 4)) == epochs[2][4:]
+    assert [example.line for example in epochs[0]] == list(range(1, len(epochs[0]) + 1))
+
+
+def test_a_file_is_read_with_its_line_ends_and_in_parts(tmp_path: Path) -> None:
+    path = tmp_path / "play.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    assert read_stream(path) == TEXT
+    first, last = read_stream(path, 0.0, 0.9), read_stream(path, 0.9, 1.0)
+    assert first + last == TEXT
+    assert len(last) == pytest.approx(len(TEXT) / 10, abs=1)
+
+
+def test_a_text_too_short_to_predict_anything_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "short.txt"
+    path.write_text("ab", encoding="utf-8")
+    with pytest.raises(ConfigError, match="too little text"):
+        read_stream(path, 0.9, 1.0)

@@ -1,0 +1,53 @@
+"""Devices that are not there are refused; compiling changes neither names nor numbers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lookleft.data.batch import next_token_batch
+from lookleft.errors import ConfigError
+from lookleft.models import build, presets
+from lookleft.train.device import compile_blocks, find_device, remark_on
+from lookleft.train.loss import batch_loss
+
+
+def test_auto_finds_a_device_and_an_absent_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    assert find_device("auto") == find_device("cpu") == torch.device("cpu")
+    for name in ("cuda", "mps"):
+        with pytest.raises(ConfigError, match=rf"train\.device = '{name}'.*\"auto\""):
+            find_device(name)  # type: ignore[arg-type]
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert find_device("auto") == torch.device("mps")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert find_device("auto") == torch.device("cuda")
+
+
+def test_a_precision_without_units_is_remarked_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    cpu = torch.device("cpu")
+    assert remark_on("float32", cpu) is None
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "amx_bf16": False})
+    assert "no bfloat16 units" in (remark_on("bfloat16", cpu) or "")
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "amx_bf16": True})
+    assert remark_on("bfloat16", cpu) is None
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # compiling warns of its own old parts
+def test_compiled_layers_keep_their_names_and_compute_the_same() -> None:
+    config = presets.gpt(30, 16, 1, 2, 32)
+    model = build(config, torch.Generator().manual_seed(0))
+    compiled = build(config, torch.Generator().manual_seed(0))
+    compile_blocks(compiled, backend="aot_eager")  # traces all the same, and writes no C++
+    assert compiled.state_dict().keys() == model.state_dict().keys()
+    for length in (3, 5):  # another length is no other model
+        batch = next_token_batch([[4] * length, [5, 6, 7]])
+        losses = [batch_loss(one, batch) for one in (model, compiled)]
+        torch.testing.assert_close(losses[0], losses[1], rtol=1e-5, atol=0)
+        for one, loss in zip((model, compiled), losses, strict=True):
+            one.zero_grad()
+            loss.backward()
+        for one, other in zip(model.parameters(), compiled.parameters(), strict=True):
+            torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-6)

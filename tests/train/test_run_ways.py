@@ -1,0 +1,201 @@
+"""Every way to train, as a whole run: it can be stopped anywhere, and says what it measured."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import BertForMaskedLM
+
+import lookleft
+from lookleft.data.batch import Batch, as_rows
+from lookleft.errors import ConfigError
+from lookleft.models import EncoderOnly
+from lookleft.tensors import read_tensors
+from lookleft.train.loop import DivergedError
+from lookleft.train.run import Run
+from lookleft.train.settings import RunSettings, read_settings
+
+SMALL = {
+    "text.kind": "char",
+    "text.vocab_size": "300",
+    "model.d_model": "16",
+    "model.d_ff": "16",
+    "model.n_layers": "1",
+    "model.dropout": "0.2",
+    "train.steps": "8",
+    "train.tokens": "64",
+    "train.log_every": "1",
+    "train.eval_every": "4",
+    "train.save_every": "2",
+    "train.warmup": "2",
+    "train.lr": "0.01",
+}
+WAYS = {
+    "sequential": {"train.mode": "sequential"},
+    "rdrop": {"train.rdrop": "5.0"},
+    "own words": {"train.own_words": "0.5", "train.own_words_warmup": "4"},
+    "moving average": {"train.ema": "0.9"},
+    "mean of checkpoints": {"train.average": "3"},
+    "bfloat16": {"train.precision": "bfloat16"},
+    "masked tokens": {"task": "mlm", "train.length": "32"},
+    "growing rows": {"task": "lm", "train.length": "96", "train.length_warmup": "6"},
+    "sequential lm": {"task": "lm", "train.length": "12", "train.mode": "sequential"},
+}
+
+
+@pytest.fixture
+def corpora(tmp_path: Path) -> dict[str, Path]:
+    words = ["one", "two", "three", "four", "five", "six"]
+    couples = [(f"{a} {b}", f"{b} {a}") for a in words for b in words]
+    pairs, texts = tmp_path / "pairs.tsv", tmp_path / "texts.txt"
+    pairs.write_text("".join(f"{a}\t{b}\n" for a, b in couples), encoding="utf-8")
+    texts.write_text("".join(f"{a} {b} {a} {b}\n" for a, b in couples), encoding="utf-8")
+    return {"translate": pairs, "lm": texts, "mlm": texts}
+
+
+def settings_for(corpora: dict[str, Path], changes: dict[str, str]) -> RunSettings:
+    file = str(corpora[changes.get("task", "translate")])
+    return read_settings(None, SMALL | {"data.train": file, "data.dev": file} | changes)
+
+
+def weights(folder: Path) -> dict[str, Tensor]:
+    return lookleft.load(folder).network.state_dict()
+
+
+def are_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_stopped_and_taken_up_it_ends_bit_for_bit_the_same(
+    way: str, corpora: dict[str, Path], tmp_path: Path
+) -> None:
+    settings = settings_for(corpora, WAYS[way])
+    *_, last = Run.start(tmp_path / "whole", settings).train()
+    assert last.dev_loss is not None
+    assert math.isfinite(last.dev_loss)
+    cut = Run.start(tmp_path / "cut", settings)
+    list(cut.train(is_stop_asked=lambda: cut.progress.step == 5))
+    torch.manual_seed(99)
+    again = Run.resume(tmp_path / "cut")
+    assert again.progress.step == 5
+    *_, last_again = again.train()
+    assert last_again.dev_loss == last.dev_loss
+    assert are_equal(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
+
+
+def test_the_mean_of_the_last_checkpoints_becomes_the_model(
+    corpora: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    *_, measured, last = Run.start(folder, settings_for(corpora, {"train.average": "3"})).train()
+    kept = sorted((folder / "averaging").iterdir())
+    assert [f.name for f in kept] == ["step-00000004", "step-00000006", "step-00000008"]
+    tensors = [read_tensors(f / "model.safetensors") for f in kept]
+    for name, tensor in weights(folder).items():
+        expected = torch.stack([one[name].double() for one in tensors]).mean(0).float()
+        assert torch.equal(tensor, expected), name
+    assert (measured.step, last.step) == (8, 8)
+    assert (measured.n_averaged, last.n_averaged) == (None, 3)  # each says what it is of
+    assert measured.dev_loss != last.dev_loss
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["n_averaged"] == 3
+
+
+def test_weights_of_an_abandoned_future_are_not_averaged(
+    corpora: dict[str, Path], tmp_path: Path
+) -> None:
+    """A run taken up at an older checkpoint, with another rate, must not meet its old self."""
+    folder = tmp_path / "run"
+    list(Run.start(folder, settings_for(corpora, {"train.average": "3"})).train())
+    for name in ("step-00000006", "step-00000008"):
+        (folder / "checkpoints" / name / "manifest.json").write_text("{}")
+    (folder / "averaging" / "step-00000004" / "manifest.json").write_text("{}")
+    run = Run.resume(folder, {"train.lr": "0.02"})
+    assert run.progress.step == 0
+    assert not list((folder / "averaging").iterdir())
+    *_, last = run.train()
+    assert last.n_averaged == 3
+
+
+def test_the_moving_average_is_what_is_measured_and_kept(
+    corpora: dict[str, Path], tmp_path: Path
+) -> None:
+    plain, averaged = tmp_path / "plain", tmp_path / "averaged"
+    *_, one = Run.start(plain, settings_for(corpora, {})).train()
+    *_, other = Run.start(averaged, settings_for(corpora, {"train.ema": "0.9"})).train()
+    assert one.loss == other.loss  # following the weights changes no step
+    assert one.dev_loss != other.dev_loss
+    assert (one.ema, other.ema) == (None, 0.9)
+    assert json.loads((averaged / "scores.json").read_text())["ema"] == 0.9
+    assert not are_equal(weights(plain), weights(averaged))
+
+
+def test_a_masked_token_model_is_measured_on_the_same_tokens_each_time(
+    corpora: dict[str, Path], tmp_path: Path
+) -> None:
+    settings = settings_for(
+        corpora, {"task": "mlm", "train.lr": "1e-12", "train.eval_every": "1", "train.length": "32"}
+    )
+    losses = [event.dev_loss for event in Run.start(tmp_path / "run", settings).train()]
+    assert len(losses) == 8
+    assert max(losses) - min(losses) < 1e-5
+
+
+def test_a_masked_token_model_learns_and_loads_as_bert(
+    corpora: dict[str, Path], tmp_path: Path
+) -> None:
+    changes = {"task": "mlm", "train.length": "32", "train.steps": "60", "model.dropout": "0.0"}
+    changes |= {"train.tokens": "512", "train.eval_every": "30", "train.lr": "0.02"}
+    events = list(Run.start(tmp_path / "run", settings_for(corpora, changes)).train())
+    first, last = (event.dev_loss for event in events if event.dev_loss is not None)
+    assert first is not None
+    assert last is not None
+    assert last < first < math.log(300)
+    bundle = lookleft.load(tmp_path / "run")
+    assert isinstance(bundle.network, EncoderOnly)
+    ids = bundle.encode("one two")
+    assert ids[0] == bundle.specials.bos  # framed as in training
+    assert ids[-1] == bundle.specials.eos
+    theirs = BertForMaskedLM.from_pretrained(tmp_path / "run" / "model").eval()
+    with torch.no_grad():
+        ours = bundle.network.score(Batch(as_rows(torch.tensor([ids]))))
+        torch.testing.assert_close(theirs(torch.tensor([ids])).logits, ours, rtol=0, atol=1e-4)
+
+
+def test_a_loss_that_is_no_number_names_its_lines_and_leaves_the_last_checkpoint(
+    corpora: dict[str, Path], tmp_path: Path
+) -> None:
+    run = Run.start(tmp_path / "run", settings_for(corpora, {}))
+    events = run.train()
+    while next(events).step < 5:
+        pass
+    with torch.no_grad():
+        next(run.model.parameters()).fill_(math.nan)
+    with pytest.raises(DivergedError, match=r"step 5: the loss is nan .* on lines \d+.*--resume"):
+        next(events)
+    assert Run.resume(tmp_path / "run").progress.step == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"task": "mlm", "train.mode": "sequential"}, "has no order"),
+        ({"task": "mlm", "train.own_words": "0.1"}, "reads no words of its own"),
+        ({"task": "mlm", "model.mask": "none"}, "sees both sides anyway"),
+        ({"train.mode": "sequential", "model.mask": "none"}, "cannot peek"),
+        ({"train.mode": "sequential", "train.rdrop": "1"}, "needs train.mode"),
+        ({"train.ema": "0.9", "train.average": "2"}, "either train.ema or train.average"),
+        ({"train.length_warmup": "9"}, "is for lm"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(
+    changes: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_settings(None, changes)
