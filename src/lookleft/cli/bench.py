@@ -1,45 +1,39 @@
-"""`lookleft bench`: what something costs on this machine."""
+"""`lookleft bench JOB`: what something costs on this machine, beside something known."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+import sys
+from pathlib import Path
+from typing import Annotated
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
 
 from lookleft.errors import InputError
 
-if TYPE_CHECKING:
-    from lookleft.models import DecoderOnly
+bench = App(
+    name="bench",
+    help="Measure what something costs on this machine, beside something known.",
+    help_epilogue="Examples:\n  lookleft bench train\n  lookleft bench scale --out plots\n"
+    "  lookleft bench audit --lengths 64,128 --json",
+    help_format="plaintext",
+)
+Json = Annotated[bool, Parameter(name="--json", negative="")]
 
-LENGTHS = (64, 128, 256, 512)
-REPEATS = 5  # of one plain forward; the fastest counts, since noise only ever adds
 
-
-def bench(
-    job: Literal["audit"],
-    /,
+@bench.command
+def audit(
     *,
-    lengths: str = ",".join(map(str, LENGTHS)),
+    lengths: str = "64,128,256,512",
     width: int = 320,
     layers: int = 8,
     threads: int = 1,
-    json_: Annotated[bool, Parameter(name="--json", negative="")] = False,
+    json_: Json = False,
 ) -> None:
-    """Measure what JOB costs: forwards and time, beside one plain forward of the same network.
-
-    Seconds are those the processor spent on it, so that a busy machine does not stretch them.
-
-    Examples:
-      lookleft bench audit
-      lookleft bench audit --lengths 64,128 --width 64 --layers 2 --json
+    """Forwards and processor time of the audit, beside one plain forward of the same network.
 
     Parameters
     ----------
-    job
-        audit: `lookleft audit` with and without --quick, on a random decoder.
     lengths
         Positions per row, with commas between; the full audit runs at the first.
     width
@@ -53,18 +47,20 @@ def bench(
     """
     import torch
 
-    sizes = _numbers(lengths)
+    from lookleft.bench.audit import measure, random_decoder
+
+    sizes = numbers("--lengths", lengths, at_least=8)
     if min(width // 64, layers, threads) < 1:
         raise InputError(f"too small: width {width} (64 or more), {layers=}, {threads=}")
     torch.set_num_threads(threads)
-    model = _decoder(width - width % 64, layers)
+    model = random_decoder(width - width % 64, layers)
     if json_:
-        cells = list(_cells(model, sizes))
+        cells = list(measure(model, sizes))
         print(json.dumps({"parameters": model.n_parameters, "threads": threads, "cells": cells}))
         return
     print(f"{model.n_parameters:,} parameters, {threads} thread{'s' * (threads > 1)}")
     print(f"{'job':<14} {'length':>6} {'forwards':>8} {'x one forward':>13} {'seconds':>8}")
-    for cell in _cells(model, sizes):
+    for cell in measure(model, sizes):
         line = (
             f"{cell['job']:<14} {cell['length']:>6} {cell['forwards']:>8} "
             f"{cell['ratio_to_one_forward']:>13,.0f} {cell['seconds']:>8.1f}"
@@ -72,59 +68,103 @@ def bench(
         print(line, flush=True)  # the next one takes minutes
 
 
-def _numbers(text: str) -> list[int]:
+@bench.command
+def train(
+    *,
+    rounds: int = 5,
+    steps: int = 4,
+    tokens: int = 4096,
+    threads: int = 2,
+    json_: Json = False,
+) -> None:
+    """Training throughput on batches shaped like image captions, beside transformers' Marian.
+
+    The same rows go through both, in turn: through this package's training loop, and through
+    MarianMTModel of the same sizes in a plain loop with AdamW. Useful arithmetic, padding not
+    counted, is given as a share of what torch.mm reaches in the same rounds.
+
+    Parameters
+    ----------
+    rounds
+        Alternations that count, after one that does not.
+    steps
+        Optimiser steps per round.
+    tokens
+        Of one micro-batch, both sides; a step has as many micro-batches as there are threads.
+    threads
+        That torch may use.
+    json_
+        Print one JSON object instead of a table.
+    """
+    import torch
+
+    from lookleft.bench.train import measure
+
+    if min(rounds, steps, tokens // 256, threads) < 1:
+        raise InputError(f"too small: {rounds=}, {steps=}, {tokens=} (256 or more), {threads=}")
+    torch.set_num_threads(threads)
+    found = measure(rounds=rounds, steps=steps, tokens=tokens, n_micro=threads, say=say)
+    if json_:
+        print(json.dumps(found.as_json()))
+    else:
+        print(found)
+
+
+@bench.command
+def scale(
+    *,
+    quick: Annotated[bool, Parameter(negative="")] = False,
+    out: Path | None = None,
+    threads: int = 1,
+    json_: Json = False,
+) -> None:
+    """What the length of a text costs: training, attention memory, generation, with exponents.
+
+    Parallel against sequential training, attention with scores written out against the fused
+    kernel, cached against recomputed generation. Each pair must give the same numbers.
+
+    Parameters
+    ----------
+    quick
+        Stop at short lengths.
+    out
+        A folder for the plots (SVG) and the numbers (scale.json).
+    threads
+        That torch may use.
+    json_
+        Print one JSON object instead of tables.
+    """
+    import torch
+
+    from lookleft.bench.scale import compare_all
+    from lookleft.bench.tables import as_table, write_plots
+
+    torch.set_num_threads(max(threads, 1))
+    found = []
+    for comparison in compare_all(quick=quick, say=say):
+        found.append(comparison)
+        if not json_:
+            say("")
+            print(as_table(comparison), flush=True)
+    if out is not None:
+        for path in write_plots(found, out):
+            print(f"wrote {path}", file=sys.stderr)
+    if json_:
+        print(json.dumps({"threads": threads, "jobs": [each.as_json() for each in found]}))
+
+
+def numbers(option: str, text: str, at_least: int) -> list[int]:
+    """ "64,128" as numbers, each of a sensible size."""
     try:
         found = [int(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"--lengths {text!r}: give numbers with commas, as in 64,128") from None
-    if min(found) < 8:
-        raise InputError(f"--lengths {text!r}: below 8 there is little to audit")
+        raise InputError(f"{option} {text!r}: give numbers with commas, as in 64,128") from None
+    if min(found) < at_least:
+        raise InputError(f"{option} {text!r}: must be {at_least} or more, below there is nothing")
     return found
 
 
-def _decoder(width: int, layers: int) -> DecoderOnly:
-    import torch
-
-    from lookleft.models import DecoderOnly, presets
-
-    heads = width // 64
-    config = presets.llama(1000, width, layers, heads, heads, d_ff=8 * width // 3)
-    return DecoderOnly(config, torch.Generator().manual_seed(0)).eval()
-
-
-def _cells(model: DecoderOnly, lengths: list[int]) -> Iterator[dict[str, Any]]:
-    """The quick audit at every length, then the full one at the first."""
-    from lookleft.audit.run import audit
-
-    module = model.audit_subject()
-    jobs = [("audit --quick", lengths), ("audit", lengths[:1])]
-    for job, sizes in jobs:
-        for length in sizes:
-            single = _one_forward(model, length)
-            began = time.process_time()
-            report = audit(module, length=length, quick=job.endswith("quick"))
-            seconds = time.process_time() - began
-            yield {
-                "job": job,
-                "length": length,
-                "forwards": report.forwards,
-                "ratio_to_one_forward": seconds / single,
-                "seconds": seconds,
-            }
-
-
-def _one_forward(model: DecoderOnly, length: int) -> float:
-    """CPU seconds of one row in the network's own dtype, without gradients."""
-    import torch
-
-    from lookleft.data.batch import Batch, as_rows
-
-    batch = Batch(as_rows(torch.arange(length)[None] % model.config.vocab_size))
-    with torch.no_grad():
-        return min(_seconds(lambda: model.score(batch)) for _ in range(REPEATS))
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    began = time.process_time()
-    call()
-    return time.process_time() - began
+def say(line: str) -> None:
+    """Progress on stderr, on a terminal only."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)

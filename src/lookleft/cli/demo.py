@@ -1,92 +1,244 @@
-"""`lookleft demo`: a tiny decoder, its mask, scores, weights, and the proof that it cannot peek."""
+"""`lookleft demo`: train a translator, prove that it looks left, and watch one that does not."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import shutil
+import sys
+import time
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from lookleft.cli.train import finish_step_on_interrupt, follow, say, silence
 from lookleft.errors import InputError
+
+if TYPE_CHECKING:
+    from lookleft.api import Model
+    from lookleft.demo.page import Story
+    from lookleft.demo.story import Example
+
+SENTENCES = ("I am fine", "How are you?", "I am going home", "The tiger drank water")
+LANES = ("I am going home", "मैं घर जा रहा हूँ")
+CHEAT_STEPS, FAST_CHEAT_STEPS = 200, 20  # by 200 its loss is near zero
+FAST = {"train.steps": "40", "train.tokens": "1024", "train.eval_every": "40"}
+FAST_TEST = 50  # unseen sentences measured by --fast
+LENGTHS, FAST_LENGTHS = (16, 32, 64, 128, 256), (16, 32, 64)
 
 
 def demo(
-    sentence: str = "आप कैसे हैं मैं ठीक हूँ",
-    *,
-    seed: int = 0,
+    *sentences: str,
+    out: Path | None = None,
+    fast: Annotated[bool, Parameter(negative="")] = False,
+    again: Annotated[bool, Parameter(negative="")] = False,
+    open_: Annotated[bool, Parameter(name="--open", negative="")] = False,
     json_: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
-    """Walk a sentence through masked self-attention and show that the future changes nothing.
+    """Train a small English-Hindi translator and walk through masked attention with it.
+
+    Trains for about two minutes on two cores, translates, shows the mask, compares training with
+    inference, audits the model, trains one without the mask to show what cheating looks like, and
+    writes it all into report.html. Ctrl-C is safe at any time: the next call goes on.
 
     Examples:
       lookleft demo
-      lookleft demo "the cat sat down"
+      lookleft demo "The cat sat down" "I love tea" --open
 
     Parameters
     ----------
-    sentence
-        Two words or more, separated by spaces.
-    seed
-        The weights are drawn from this; nothing is trained here.
+    sentences
+        English sentences to translate, too; the words should be everyday ones.
+    out
+        The folder for both runs and the report. Default: runs/demo, with --fast runs/demo-fast.
+    fast
+        A model too small to be good, in less than a minute: to see that everything works.
+    again
+        Train anew even if the models are there.
+    open_
+        Open the report in the browser at the end.
     json_
-        Print one JSON object with the numbers instead.
+        Print one JSON object with the results instead of the story.
     """
+    if any(not sentence.strip() for sentence in sentences):
+        raise InputError("an empty sentence has no translation: give some words, or none at all")
+    folder = out or Path("runs") / ("demo-fast" if fast else "demo")
+    began = time.perf_counter()
+    with silence(json_):
+        settled = Teller(folder, is_fast=fast, is_again=again).tell(sentences)
+    story, report = settled
+    if json_:
+        print(json.dumps(as_json(story, report, time.perf_counter() - began)))
+    else:
+        print(f"\nreport   {report}")
+        print(
+            f"\nNext:  lookleft translate {folder / 'honest'}\n"
+            f"       lookleft explain {folder / 'honest'}\n"
+            f"       lookleft audit {folder / 'cheat'}"
+        )
+    if open_:
+        webbrowser.open(report.resolve().as_uri())
+
+
+def as_json(story: Story, report: Path, seconds: float) -> dict[str, object]:
+    """The results under the names that scripts rely on."""
+    return {
+        "exact_match": story.quality.exact_match,
+        "chrf": story.quality.chrf,
+        "bleu": story.quality.bleu,
+        "honest": story.honest.verdict,
+        "cheat": story.cheat.verdict,
+        "cheat_module": story.cheat.module,
+        "lanes_max_difference": story.lanes.max_difference,
+        "seconds": seconds,
+        "report": str(report),
+    }
+
+
+@dataclass(frozen=True)
+class Teller:
+    """Tells the story chapter by chapter, and keeps what each found for the report."""
+
+    folder: Path
+    is_fast: bool
+    is_again: bool
+
+    def tell(self, sentences: tuple[str, ...]) -> tuple[Story, Path]:
+        """All chapters in order, then the report."""
+        from lookleft.bench.scale import compare_generation, compare_training
+        from lookleft.data.phrases import split
+        from lookleft.demo.page import Story, write_page
+        from lookleft.demo.story import (
+            compare_lanes,
+            losses_of,
+            measure_quality,
+            prove,
+            translate_given,
+        )
+        from lookleft.train.track import read_metrics
+
+        began = time.perf_counter()
+        chapter(1, "Training an English-Hindi translator, every sentence in one parallel pass.")
+        honest = self.trained("honest", {})
+        test = split().test[: FAST_TEST if self.is_fast else None]
+        quality = measure_quality(honest, test)
+        given = translate_given(honest, [*SENTENCES, *sentences])
+        for example in given:
+            show(example)
+        print(
+            f"\n{quality.exact_match:.1%} of {quality.n:,} unseen sentences exactly right"
+            f" · chrF++ {quality.chrf:.1f} · BLEU {quality.bleu:.1f}  {quality.signature}"
+        )
+
+        chapter(2, "The mask: each word may look at itself and to its left, never to its right.")
+        print(causal_picture(LANES[1].split()))
+
+        chapter(3, "Training computes all rows at once, inference one per step. The same rows?")
+        lanes = compare_lanes(honest, *LANES)
+        for number, row in enumerate(lanes.rows, start=1):
+            print(
+                f"  row {number}   training {row.training:.6f}   inference {row.inference:.6f}"
+                f"   {row.read} → {row.predicted}"
+            )
+        print(f"\nlargest difference between any two logits: {lanes.max_difference:.1e} (rounding)")
+
+        chapter(4, "The proof: change the future, and watch whether the past moves.")
+        proof = prove(honest)
+        print(f"{proof.verdict}: {proof.n_checks} checks. {proof.reason}")
+
+        chapter(5, "The same model without the mask: it may look at the answer it has to give.")
+        steps = FAST_CHEAT_STEPS if self.is_fast else CHEAT_STEPS
+        cheater = self.trained("cheat", {"model.mask": "none", "train.steps": str(steps)})
+        cheat_losses = losses_of(read_metrics(self.folder / "cheat"))
+        cheat_examples = translate_given(cheater, SENTENCES)
+        print(f"its training loss is {cheat_losses[-1][1]:.3f}. And this is how it translates:")
+        for example in cheat_examples:
+            show(example)
+        caught = prove(cheater)
+        where = f" in {caught.module}" if caught.module else ""
+        print(f"\n{caught.verdict}{where}: {caught.reason}")
+
+        chapter(6, "What the mask buys: one pass instead of many, and a cache.")
+        lengths = FAST_LENGTHS if self.is_fast else LENGTHS
+        costs = (compare_training(lengths), compare_generation(lengths))
+        for comparison in costs:
+            fast, slow = comparison.lines[:2]
+            (length, least), (_, most) = fast.points[-1], slow.points[-1]
+            print(
+                f"  {comparison.job} at {length} tokens: {fast.name} is {most / least:.0f} times "
+                f"faster than {slow.name}; the results differ by {comparison.max_difference:.0e}"
+            )
+        story = Story(
+            quality=quality,
+            given=given,
+            lanes=lanes,
+            honest=proof,
+            cheat=caught,
+            cheat_examples=cheat_examples,
+            honest_losses=losses_of(read_metrics(self.folder / "honest")),
+            cheat_losses=cheat_losses,
+            costs=costs,
+            seconds=time.perf_counter() - began,
+        )
+        return story, write_page(story, self.folder)
+
+    def trained(self, name: str, changes: dict[str, str]) -> Model:
+        """The model of that name: found finished, gone on with, or trained from nothing."""
+        from lookleft.api import load
+        from lookleft.cli.recipes import find_config
+        from lookleft.train.run import Run
+        from lookleft.train.settings import read_settings
+
+        folder = self.folder / name
+        is_there = (folder / "config.toml").exists()
+        if is_there and self.is_again:
+            shutil.rmtree(folder)  # ours: nothing else has a config.toml of this name in there
+            is_there = False
+        if is_there:
+            run = Run.resume(folder)
+            if run.is_finished and is_reuse_wanted(folder):
+                return load(folder)
+            if run.is_finished:
+                shutil.rmtree(folder)
+                is_there = False
+        if not is_there:
+            given = (FAST if self.is_fast else {}) | changes
+            run = Run.start(folder, read_settings(find_config("demo"), given))
+        with finish_step_on_interrupt() as asked:
+            follow(run, asked, as_json=False, is_plain=False)
+        if not run.is_finished:
+            say("stopped and saved. `lookleft demo` goes on from here")
+            sys.exit(130)
+        return load(folder)
+
+
+def is_reuse_wanted(folder: Path) -> bool:
+    """Ask on a terminal whether to use the model that is there; elsewhere it is used."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        say(f"using the model in {folder}; --again trains it anew")
+        return True
+    say(f"there is a trained model in {folder}. Use it? [Y/n]")
+    return not sys.stdin.readline().strip().lower().startswith("n")
+
+
+def causal_picture(words: list[str]) -> str:
+    """The causal mask over words, drawn for the terminal."""
     import torch
 
-    from lookleft.config import DecoderOnlyConfig, Rotary
-    from lookleft.data.batch import Batch, as_rows
-    from lookleft.masks import visible
-    from lookleft.models import DecoderOnly
-    from lookleft.nn.attention import capture
-    from lookleft.picture import draw_mask, draw_matrix
+    from lookleft.masks import causal
+    from lookleft.picture import draw_mask
 
-    words = sentence.split()
-    if len(words) < 2:
-        raise InputError(f"{sentence!r} has {len(words)} words; a future needs at least two")
-    if not 0 <= seed < 2**63:
-        raise InputError(f"--seed {seed}: give a number from 0 to 2**63 - 1")
-    vocab_size = 1 + len(set(words))  # one spare id: the word that replaces the future
-    numbers = {word: i for i, word in enumerate(dict.fromkeys(words))}
-    config = DecoderOnlyConfig(
-        vocab_size=vocab_size,
-        d_model=16,
-        n_heads=2,
-        n_layers=2,
-        d_ff=32,
-        positions=Rotary(),
-        embed_scale=8.0,  # loud, so that untrained weights differ enough to be looked at
-    )
-    network = DecoderOnly(config, torch.Generator().manual_seed(seed)).eval()
-    ids = torch.tensor([[numbers[word] for word in words]])  # (1, T)
-    rows = as_rows(ids)
-    with torch.no_grad(), capture(network) as seen:
-        network.score(Batch(rows))
-    layer = "decoder.layers.0.self_attention"
-    scores, weights = (seen[f"{layer}.{name}"][0][0, 0] for name in ("masked_scores", "weights"))
-    mask = visible(rows.side, rows.side, is_causal=True)
+    pos = torch.arange(len(words))[None]
+    return draw_mask(causal(pos, pos).allowed[0, 0], words)
 
-    cut = len(words) // 2
-    other = ids.clone()
-    other[:, cut:] = vocab_size - 1
-    with torch.no_grad():
-        before, after = network.score(Batch(rows)), network.score(Batch(as_rows(other)))
-        logits, state = network.prefill(Batch(as_rows(ids[:, :1])), room=len(words))
-        steps = [logits] + [network.step(ids[:, t], state) for t in range(1, len(words))]
-    past = float((before - after)[:, :cut].abs().max())
-    future = float((before - after)[:, cut:].abs().max())
-    lanes = float((before - torch.stack(steps, 1)).abs().max())
-    if json_:
-        print(json.dumps({"past_moved": past, "future_moved": future, "lanes_differ": lanes}))
-        return
-    print("1. The mask: each word may look at itself and to its left.\n")
-    print(draw_mask(mask.allowed[0, 0], words))
-    print("\n2. Scores q·k/√d of the first head. The future is -inf before the softmax.\n")
-    print(draw_matrix(scores, words))
-    print("\n3. Weights after the softmax: rows add up to 1, the future weighs exactly 0.\n")
-    print(draw_matrix(weights, words))
-    print(f"\n4. The proof: replace every word from number {cut + 1} on by another one.\n")
-    print(f"   outputs 1 to {cut} moved by {past} (exactly)" if past == 0 else f"   LEAK {past}")
-    print(f"   outputs {cut + 1} to {len(words)} moved by up to {future:.3f}: the probe works")
-    print("\n5. Training reads all rows in one pass, inference one row per step with a cache.\n")
-    print(f"   largest difference between the two: {lanes:.1e}")
-    print('\nNext:  lookleft mask "I am fine" --as table      lookleft audit --help')
+
+def chapter(number: int, sentence: str) -> None:
+    """Announce what comes next."""
+    print(f"\n{number}. {sentence}\n", flush=True)
+
+
+def show(example: Example) -> None:
+    """A sentence and its translation, which stands last: nobody knows how wide Hindi is."""
+    print(f"  {example.source:<28} {example.output}")

@@ -1,0 +1,1 @@
+"""What things cost on this machine, measured beside something known: one file per job."""
