@@ -1,0 +1,357 @@
+"""The parts of a forward, row by row: norms, activations, products, attention.
+
+Each takes the job and does the share of one thread: rows, heads or output features. What they
+compute is what `nn/` computes; tests/engine ties the two together for every kind of model.
+Dimensions: D model width, K head width, F feed-forward width.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from lookleft.engine.compiling import compiled
+from lookleft.engine.encode import encode_block
+from lookleft.engine.heads import add_four, four_dots
+from lookleft.engine.records import (
+    GELU,
+    GELU_TANH,
+    RELU,
+    RELU2,
+    SILU,
+    bits_to_float,
+    codes,
+    floats,
+    integers,
+    matrix_of,
+    octets,
+    slots,
+)
+from lookleft.engine.tiles import (
+    BLOCK,
+    BLOCK4,
+    BLOCK8,
+    BLOCK_BYTES,
+    FLOAT32,
+    LANES,
+    WIDTH,
+    call,
+    half_to_float,
+)
+
+BLOCK8_BYTES, BLOCK4_BYTES = BLOCK_BYTES[BLOCK8], BLOCK_BYTES[BLOCK4]
+HALF, ONE, ZERO, TWO = np.float32(0.5), np.float32(1), np.float32(0), np.float32(2)
+
+
+@compiled
+def exponential(x: Any) -> Any:
+    """e**x to 2e-7, in instructions that a loop can do 8 at a time. 0 far below, inf far above."""
+    x = min(max(x, np.float32(-105)), np.float32(89))
+    n = np.floor(x * np.float32(1.4426950408889634) + HALF)
+    # ln 2 in two parts: the first is exact in few bits, so n times it is exact too.
+    r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
+    p = np.float32(1.9875691500e-4)
+    p = p * r + np.float32(1.3981999507e-3)
+    p = p * r + np.float32(8.3334519073e-3)
+    p = p * r + np.float32(4.1665795894e-2)
+    p = p * r + np.float32(1.6666665459e-1)
+    p = p * r + np.float32(5.0000001201e-1)
+    p = p * r * r + r + ONE
+    # Two halves: 2**n itself leaves the range of float32 before the product does.
+    first = np.floor(n * HALF)
+    return p * power_of_two(first) * power_of_two(n - first)
+
+
+@compiled
+def power_of_two(n: Any) -> Any:
+    """2**n for a whole number, by writing its exponent: 127 + n in the bits from 23 on."""
+    return bits_to_float(np.int32((n + np.float32(127)) * np.float32(1 << 23)))
+
+
+@compiled
+def norm_row(job: Any, place: int, source: Any, target: Any) -> None:
+    """The norm whose numbers begin at `place`: weights, and biases behind them if it has any."""
+    n = job.d_model
+    weights = floats(job.vectors + 4 * place, 2 * n)
+    if job.is_rms:
+        total = ZERO
+        for i in range(n):
+            total += source[i] * source[i]
+        scale = ONE / np.float32(math.sqrt(total / np.float32(n) + job.norm_eps))
+        for i in range(n):
+            target[i] = source[i] * scale * weights[i]
+        return
+    total = ZERO
+    for i in range(n):
+        total += source[i]
+    mean = total / np.float32(n)
+    total = ZERO
+    for i in range(n):
+        total += (source[i] - mean) * (source[i] - mean)
+    scale = ONE / np.float32(math.sqrt(total / np.float32(n) + job.norm_eps))
+    for i in range(n):
+        target[i] = (source[i] - mean) * scale * weights[i] + weights[n + i]
+
+
+@compiled
+def encode_row(job: Any, row: int, source: int, n_columns: int) -> None:
+    """The row of float32 at an address in 16 bits, for products with quantised weights."""
+    n_scales = job.hidden_width // BLOCK
+    target = job.codes + 2 * row * job.hidden_width
+    scales = job.code_scales + 4 * row * n_scales
+    sums = job.code_sums + 4 * row * n_scales
+    for block in range((n_columns + BLOCK - 1) // BLOCK):
+        at = 4 * block
+        encode_block(source + BLOCK * at, target + BLOCK * at // 2, scales + at, sums + at)
+
+
+@compiled
+def activate(kind: int, x: Any, n: int) -> None:
+    """The activation, in place."""
+    if kind == RELU:
+        for i in range(n):
+            x[i] = max(x[i], ZERO)
+    elif kind == RELU2:
+        for i in range(n):
+            x[i] = max(x[i], ZERO) * max(x[i], ZERO)
+    elif kind == SILU:
+        for i in range(n):
+            x[i] = x[i] / (ONE + exponential(-x[i]))
+    elif kind == GELU:
+        for i in range(n):
+            x[i] = HALF * x[i] * (ONE + np.float32(math.erf(x[i] * np.float32(0.7071067811865476))))
+    elif kind == GELU_TANH:
+        for i in range(n):
+            inner = x[i] + np.float32(0.044715) * x[i] * x[i] * x[i]
+            # tanh(z) = 1 - 2 / (e**2z + 1)
+            twice = TWO * np.float32(0.7978845608028654) * inner
+            x[i] = HALF * x[i] * (TWO - TWO / (exponential(twice) + ONE))
+
+
+@compiled
+def share(n: int, me: int, team: int) -> Any:
+    """The first and last + 1 of n pieces of work that are this thread's."""
+    return n * me // team, n * (me + 1) // team
+
+
+@compiled
+def product(
+    job: Any, index: int, x: int, x_width: int, y: int, y_width: int, rows: Any, crew: Any, add: int
+) -> None:
+    """This thread's output features of rows @ matrix.T + bias; `add`: on top of what is there.
+
+    x and y are addresses of float32 rows so many numbers wide. Quantised matrices read the codes
+    of the same rows instead of x: they must have been made from it.
+    """
+    matrix = matrix_of(job, index)
+    first, last = rows
+    y_at = y + 4 * first * y_width
+    if matrix.kind == FLOAT32:
+        x_at = x + 4 * first * x_width
+        run_tiles(matrix, x_at, 4 * x_width, 0, 0, 0, y_at, 4 * y_width, add, last - first, crew)
+        return
+    n_scales = job.hidden_width // BLOCK
+    scales = 4 * first * n_scales
+    run_tiles(
+        matrix,
+        job.codes + 2 * first * job.hidden_width,
+        2 * job.hidden_width,
+        job.code_scales + scales,
+        job.code_sums + scales,
+        4 * n_scales,
+        y_at,
+        4 * y_width,
+        add,
+        last - first,
+        crew,
+    )
+
+
+@compiled
+def run_tiles(
+    matrix: Any,
+    x: int,
+    x_stride: int,
+    x_scales: int,
+    x_sums: int,
+    scale_stride: int,
+    y: int,
+    y_stride: int,
+    add: int,
+    n_rows: int,
+    crew: Any,
+) -> None:
+    """The tiles of this thread, through the machine code that the matrix names."""
+    begin, end = share(matrix.n_tiles, *crew)
+    weights = matrix.address + WIDTH // LANES * begin * matrix.panel_bytes
+    skip = 4 * WIDTH * begin  # bytes of the float32 of the features before
+    arguments = (
+        matrix.kind,
+        end - begin,
+        n_rows,
+        weights,
+        matrix.panel_bytes,
+        matrix.n_blocks,
+        x,
+        x_stride,
+        x_scales,
+        x_sums,
+        scale_stride,
+        matrix.row_scales + skip,
+        matrix.bias + skip,
+        y + skip,
+        y_stride,
+        add,
+    )
+    call(matrix.code, arguments)
+
+
+@compiled
+def embed_row(job: Any, id: int, target: Any) -> None:
+    """One row of the embedding matrix out of its panels: the way back from `panels.pack`."""
+    matrix = matrix_of(job, job.embedding)
+    lane = id % LANES
+    panel = matrix.address + id // LANES * matrix.panel_bytes
+    if matrix.kind == FLOAT32:
+        numbers = floats(panel, matrix.panel_bytes // 4)
+        for i in range(job.d_model):
+            target[i] = numbers[i * LANES + lane]
+    elif matrix.kind == BLOCK4:
+        for i in range(job.d_model):
+            block = panel + i // BLOCK * BLOCK4_BYTES
+            pair = i % BLOCK // 2
+            vector = codes(block + 32 + 32 * (pair // 4), 2 * LANES)
+            level = vector[2 * lane + i % 2] >> 4 * (pair % 4) & 15
+            scale, low = half_to_float(block + 2 * lane), half_to_float(block + 16 + 2 * lane)
+            target[i] = scale * np.float32(level) + low
+    else:
+        skip = 2 * LANES if matrix.kind == BLOCK8 else 0
+        block_bytes = BLOCK8_BYTES if matrix.kind == BLOCK8 else 256
+        scale = floats(matrix.row_scales, id + 1)[id]
+        for i in range(job.d_model):
+            block = panel + i // BLOCK * block_bytes
+            if matrix.kind == BLOCK8:
+                scale = half_to_float(block + 2 * lane)
+            level = octets(block + skip, 256)[i % BLOCK // 2 * 16 + 2 * lane + i % 2]
+            target[i] = scale * np.float32(np.int8(level))
+
+
+@compiled
+def turn_head(job: Any, position: int, head: Any) -> None:
+    """Rotary positions: pair i is (head[i], head[i + K/2])."""
+    half = job.head_dim // 2
+    turns = floats(job.turns + 4 * position * job.head_dim, job.head_dim)
+    for i in range(half):
+        cos, sin = turns[i], turns[half + i]
+        a, b = head[i], head[half + i]
+        head[i] = a * cos - b * sin
+        head[half + i] = b * cos + a * sin
+
+
+@compiled
+def norm_head(job: Any, place: int, head: Any) -> None:
+    """RMSNorm of one query or key."""
+    weights = floats(job.vectors + 4 * place, job.head_dim)
+    total = ZERO
+    for i in range(job.head_dim):
+        total += head[i] * head[i]
+    scale = ONE / np.float32(math.sqrt(total / np.float32(job.head_dim) + job.norm_eps))
+    for i in range(job.head_dim):
+        head[i] *= scale * weights[i]
+
+
+@compiled
+def look(
+    job: Any, row: int, head: int, keys: int, values: int, where: Any, seen: Any, me: int
+) -> None:
+    """One head of one row: scores of the keys that it sees, softmax, the mixture of their values.
+
+    keys and values are addresses of (tokens, K), those of the head's group. where: the address of
+    a table that says at which token there position s lies, and a number to add; table 0: at s.
+    seen: the first position and the last + 1.
+    """
+    first, last = seen
+    n, scale = job.head_dim, job.attention_scale
+    query = job.q + 4 * (row * job.width + head * n)
+    out = job.mixed + 4 * (row * job.width + head * n)
+    clear(out, n)
+    if first >= last:
+        return  # nothing to see: zeros, not NaN
+    n_seen = last - first
+    scores = floats(job.scores + 4 * me * job.max_keys, n_seen + 3)
+    largest = np.float32(-np.inf)
+    for s in range(0, n_seen, 4):
+        a, b, c, d = four_dots(query, addresses(where, first + s, last, keys, 4 * n), n)
+        scores[s], scores[s + 1], scores[s + 2], scores[s + 3] = a, b, c, d
+        largest = max(largest, max(max(a, b), max(c, d)))
+    if job.bias and where[0]:
+        # Scores before distances were scaled; the largest must be found again.
+        largest = add_distances(job, row, head, first, scores, n_seen)
+        scale = ONE
+    soften(scores, n_seen, scale, largest)
+    for s in range(0, n_seen, 4):
+        four = addresses(where, first + s, last, values, 4 * n)
+        weights = (scores[s], scores[s + 1], scores[s + 2], scores[s + 3])
+        add_four(out, weights, four, n)
+
+
+@compiled
+def clear(address: int, n: int) -> None:
+    numbers = floats(address, n)
+    for i in range(n):
+        numbers[i] = ZERO
+
+
+@compiled
+def addresses(where: Any, s: int, last: int, pool: int, width: int) -> Any:
+    """Of positions s to s + 3 in a pool; behind the last one, the last again."""
+    table, ahead = where
+    pool += ahead * width
+    end = last - 1
+    b, c, d = min(s + 1, end), min(s + 2, end), min(s + 3, end)
+    if not table:
+        return (pool + s * width, pool + b * width, pool + c * width, pool + d * width)
+    places = slots(table, last)
+    return (
+        pool + np.int64(places[s]) * width,
+        pool + np.int64(places[b]) * width,
+        pool + np.int64(places[c]) * width,
+        pool + np.int64(places[d]) * width,
+    )
+
+
+@compiled
+def soften(scores: Any, n: int, scale: np.float32, largest: np.float32) -> None:
+    """Softmax of n scores times the scale, in place; three more become 0: they are no keys.
+
+    largest: of the scores, or of a few more: any number near it serves.
+    """
+    total = ZERO
+    for s in range(n):
+        weight = exponential((scores[s] - largest) * scale)
+        scores[s] = weight
+        total += weight
+    share_of_one = ONE / total
+    for s in range(n):
+        scores[s] *= share_of_one
+    for s in range(3):
+        scores[n + s] = ZERO
+
+
+@compiled
+def add_distances(job: Any, row: int, head: int, first: int, scores: Any, n: int) -> np.float32:
+    """Relative positions: scores are scaled and a number per head and distance is added.
+
+    Gives the largest.
+    """
+    position = integers(job.position, job.n_rows)[row] - first
+    reach, n_heads, scale = job.bias_reach, job.n_heads, job.attention_scale
+    numbers = floats(job.bias, (2 * reach + 1) * n_heads)
+    largest = np.float32(-np.inf)
+    for s in range(n):
+        ahead = min(max(s - position, -reach), reach)
+        scores[s] = scores[s] * scale + numbers[(ahead + reach) * n_heads + head]
+        largest = max(largest, scores[s])
+    return largest

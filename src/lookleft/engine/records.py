@@ -1,0 +1,214 @@
+"""What compiled code is told: records of plain numbers and addresses, filled in by Python.
+
+Threads stay inside compiled code between steps, so their orders cannot be Python objects. A `JOB`
+says all about one forward; `LAYER` and `MATRIX` say where weights lie. In compiled code a record
+is read by attribute: `job.n_rows`, `layer.to_q`. An index of -1 means that the part is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import carray, from_dtype, types
+
+from lookleft.engine.compiling import compiled, instruction
+
+MATRIX = np.dtype(
+    [
+        ("address", np.int64),  # of the first panel
+        ("kind", np.int64),
+        ("n_tiles", np.int64),
+        ("panel_bytes", np.int64),
+        ("n_blocks", np.int64),
+        ("row_scales", np.int64),  # addresses of float32
+        ("bias", np.int64),
+        ("code", np.int64),  # of `tiles.tiles_code`
+    ]
+)
+
+# Indices: of matrices, or (norms) of the first of their numbers among the vectors.
+LAYER = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            "self_norm",
+            "to_q",
+            "to_k",
+            "to_v",
+            "to_out",
+            "norm_q",
+            "norm_k",
+            "cross_norm",
+            "cross_q",
+            "cross_k",
+            "cross_v",
+            "cross_out",
+            "feed_norm",
+            "to_hidden",
+            "to_gate",
+            "from_hidden",
+        )
+    ]
+)
+
+_SIZES = (
+    # The stack
+    "n_layers",
+    "d_model",
+    "n_heads",
+    "n_kv_heads",
+    "head_dim",
+    "d_ff",
+    "vocab_size",
+    "is_rms",
+    "is_pre",
+    "activation",
+    "is_quantised",  # some matrix needs activations of 16 bits
+    "has_cross",
+    "embed_norm",  # indices into the vectors
+    "final_norm",
+    "embedding",  # indices of matrices
+    "head",
+    "is_causal",
+    "window",  # 0: none
+    # One forward
+    "n_rows",
+    "n_wanted",  # rows whose logits are wanted
+    "is_split",  # 1: each thread takes rows of its own; 0: all threads share every row
+    "n_sources",  # source tokens, when cross keys and values are made
+    "table_width",
+    "pool_size",  # tokens in the pool of keys and values
+    "is_kept",  # 1: every layer has a pool of its own; 0: all write into the first
+    "memory_size",
+    "bias_reach",  # distances beyond it share the last number
+    "max_keys",
+)
+_ADDRESSES = (
+    "layers",
+    "matrices",
+    "vectors",
+    "added",  # (positions, D): what positions add to embeddings; 0: nothing
+    "turns",  # (positions, K): cosines, then sines; 0: none
+    "bias",  # (2 reach + 1, H): what distances add to scores; 0: nothing
+    "bounds",  # (threads + 1,): rows of each thread, if split
+    "ids",  # (rows,), as the two below
+    "sequence",  # which row of the batch a token belongs to
+    "position",
+    "wanted",  # (wanted,)
+    "lengths",  # (batch,): tokens of a sequence after this forward
+    "prefix",  # (batch,): positions that see each other both ways
+    "table",  # (batch, table_width): where in the pool each token of a sequence lies
+    "keys",  # (layers, G, pool_size, K)
+    "values",
+    "memory_start",  # (batch,): first source token of a sequence
+    "memory_length",
+    "memory_keys",  # (layers, G, memory_size, K)
+    "memory_values",
+    # Space to work in: a row per token, all of one width
+    "x",
+    "h",
+    "q",
+    "k",
+    "v",
+    "mixed",
+    "hidden",
+    "gate",
+    "codes",  # int16
+    "code_scales",
+    "code_sums",
+    "scores",  # (threads, max_keys)
+    "logits",
+)
+_WIDTHS = ("width", "hidden_width", "logit_width")  # numbers in a row of work space
+_NUMBERS = ("norm_eps", "attention_scale", "embed_scale", "logit_scale")
+
+JOB = np.dtype(
+    [(name, np.int64) for name in _SIZES + _ADDRESSES + _WIDTHS]
+    + [(name, np.float32) for name in _NUMBERS],
+    align=True,
+)
+
+ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "relu2")
+RELU, GELU, GELU_TANH, SILU, RELU2 = range(len(ACTIVATIONS))
+
+
+def make_pointer(kind: Any) -> Callable[[int], Any]:
+    """A function for compiled code: the pointer to numbers of this kind at an address."""
+
+    def pointer(typing: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return builder.inttoptr(values[0], context.get_value_type(types.CPointer(kind)))
+
+        return types.CPointer(kind)(types.int64), generate
+
+    return instruction(pointer)
+
+
+_float32, _int64 = make_pointer(types.float32), make_pointer(types.int64)
+_int32, _int16 = make_pointer(types.int32), make_pointer(types.int16)
+_uint8 = make_pointer(types.uint8)
+_layer, _matrix = make_pointer(from_dtype(LAYER)), make_pointer(from_dtype(MATRIX))
+_job = make_pointer(from_dtype(JOB))
+
+
+@compiled
+def floats(address: int, size: int) -> Any:
+    """So many float32 at an address."""
+    return carray(_float32(address), (size,))
+
+
+@compiled
+def float_rows(address: int, n_rows: int, width: int) -> Any:
+    return carray(_float32(address), (n_rows, width))
+
+
+@compiled
+def integers(address: int, size: int) -> Any:
+    """So many int64 at an address."""
+    return carray(_int64(address), (size,))
+
+
+@compiled
+def slots(address: int, size: int) -> Any:
+    """So many int32 at an address."""
+    return carray(_int32(address), (size,))
+
+
+@compiled
+def codes(address: int, size: int) -> Any:
+    """So many int16 at an address."""
+    return carray(_int16(address), (size,))
+
+
+@compiled
+def octets(address: int, size: int) -> Any:
+    """So many bytes at an address."""
+    return carray(_uint8(address), (size,))
+
+
+@compiled
+def job_at(address: int) -> Any:
+    return carray(_job(address), (1,))[0]
+
+
+@compiled
+def layer_of(job: Any, index: int) -> Any:
+    return carray(_layer(job.layers), (job.n_layers,))[index]
+
+
+@compiled
+def matrix_of(job: Any, index: int) -> Any:
+    return carray(_matrix(job.matrices), (index + 1,))[index]
+
+
+@instruction
+def bits_to_float(typing: Any, bits: Any) -> Any:
+    """The float32 that 32 bits spell."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.bitcast(values[0], ir.FloatType())
+
+    return types.float32(types.int32), generate

@@ -1,0 +1,107 @@
+"""Threads that run one forward together.
+
+The caller is thread 0. The others wait inside compiled code for the next job for a while, and
+then sleep until they are woken: between two steps of a decode loop nobody is put to sleep.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+
+from lookleft.engine.compiling import FREEDOMS, kernel_cache
+from lookleft.engine.forward import forward
+from lookleft.engine.spin import (
+    JOB_ADDRESS,
+    N_BYTES,
+    PATIENCE,
+    TICKET,
+    read,
+    wait_for_all,
+    wait_for_change,
+)
+
+MAX_THREADS = 64
+
+
+def take_part(sync: int, me: int, team: int, ticket: int) -> int:
+    """Thread 0 runs the job at hand; others run jobs as they come, until none has come for a
+    while. Gives the last ticket seen."""
+    while me == 0 or wait_for_change(sync + TICKET, ticket, PATIENCE):
+        ticket = read(sync + TICKET)
+        forward(read(sync + JOB_ADDRESS), me, team, sync)
+        wait_for_all(sync, (me, team))
+        if me == 0:
+            break
+    return ticket
+
+
+@cache
+def machine_code() -> Callable[[int, int, int, int], int]:
+    """`take_part` compiled; from the cache on disk if it has been compiled before."""
+    with kernel_cache():
+        i64 = types.int64
+        compile_it: Any = njit(
+            i64(i64, i64, i64, i64), nogil=True, cache=True, fastmath=FREEDOMS, error_model="numpy"
+        )
+        made: Callable[[int, int, int, int], int] = compile_it(take_part)
+        return made
+
+
+class Team:
+    """So many threads, the caller among them."""
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = n_threads
+        self._take_part = machine_code()
+        self._memory = np.zeros(N_BYTES // 8 + 16, np.int64)
+        start = self._memory.ctypes.data
+        first = -start % 128 // 8  # counters begin on a line of their own
+        self._sync = start + 8 * first
+        self._ticket, self._job = self._memory[first:], self._memory[first + JOB_ADDRESS // 8 :]
+        self._order = threading.Lock()  # one forward at a time
+        self._wake = threading.Condition()
+        self._n_asleep = 0
+        for number in range(1, n_threads):
+            threading.Thread(target=self._work, args=(number,), daemon=True).start()
+
+    def run(self, job: np.ndarray[Any, np.dtype[np.void]]) -> None:
+        """Run a forward to its end. job: one record of `records.JOB`."""
+        with self._order:
+            self._job[0] = job.ctypes.data
+            # Either a worker sees the new ticket, or it has said before that it sleeps: both
+            # sides are Python, and Python runs one thread at a time.
+            self._ticket[0] += 1
+            if self._n_asleep:
+                with self._wake:
+                    self._wake.notify_all()
+            self._take_part(self._sync, 0, self.n_threads, 0)
+
+    def _work(self, number: int) -> None:
+        ticket = 0
+        while True:
+            with self._wake:
+                self._n_asleep += 1
+                while int(self._ticket[0]) == ticket:
+                    self._wake.wait()
+                self._n_asleep -= 1
+            ticket = self._take_part(self._sync, number, self.n_threads, ticket)
+
+
+@cache
+def team_of(n_threads: int) -> Team:
+    """The team of this size: all runners of a process share it."""
+    return Team(n_threads)
+
+
+def usable_cores() -> int:
+    """How many threads can run at once here."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(len(os.sched_getaffinity(0)), MAX_THREADS)
+    return min(os.cpu_count() or 1, MAX_THREADS)

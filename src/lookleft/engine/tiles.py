@@ -1,0 +1,364 @@
+"""The inner loops of matrix products, as LLVM vector code.
+
+One tile is 16 output features x a few rows of activations, over all input features:
+
+    y[r, j] = sum_k w[j, k] * x[r, k]          j = 16 neighbours, r = 1, 2 or 4
+
+Weights lie in panels of 8 features, made by `panels.py`, so that one vector register holds the
+same input feature of 8 neighbours and no sum runs across a register. Every weight is loaded once
+per tile and used for all its rows. Quantised weights meet activations of 16 bits with a scale per
+block of 32 (`kernels.quantise_rows`): vpmaddwd multiplies 16 pairs and adds neighbours, exactly.
+
+What a tile reads per panel and block of 32 input features, in bytes:
+
+    FLOAT32   1024   32 x 8 numbers
+    INT8       256   16 x (8 features x 2 neighbours); one scale per feature, applied at the end
+    BLOCK8     272   8 scales (16-bit), then as INT8
+    BLOCK4     160   8 scales, 8 offsets (16-bit), then 4 x 32 bytes: 4 numbers in each 16 bits
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from llvmlite import binding, ir
+from numba import cfunc, types
+from numba.core import cgutils
+
+from lookleft.engine.compiling import instruction, kernel_cache
+
+FLOAT32, INT8, BLOCK8, BLOCK4 = range(4)  # kinds of panels
+LANES = 8  # features in a panel
+WIDTH = 16  # features in a tile: two panels
+BLOCK = 32  # input features that share a scale
+ROWS = (1, 2, 4)  # rows of activations in a tile
+AHEAD = 4096  # bytes: how far before their use weights are asked for
+BLOCK_BYTES = {FLOAT32: 1024, INT8: 256, BLOCK8: 272, BLOCK4: 160}  # of one panel
+
+I16, I32, I64, F16, F32 = (
+    ir.IntType(16),
+    ir.IntType(32),
+    ir.IntType(64),
+    ir.HalfType(),
+    ir.FloatType(),
+)
+FLOATS, HALVES = ir.VectorType(F32, LANES), ir.VectorType(F16, LANES)
+INTS, PAIRS = ir.VectorType(I32, LANES), ir.VectorType(I16, 2 * LANES)
+BYTES = ir.VectorType(ir.IntType(8), 2 * LANES)
+
+# Arguments of a tile, all 64-bit integers: addresses, and strides in bytes between rows.
+ARGUMENTS = (
+    "weights",  # the first of two panels
+    "panel_bytes",
+    "n_blocks",
+    "x",  # float32, or int16 for quantised weights
+    "x_stride",
+    "x_scales",  # per block, then the sums per block behind them; float32
+    "x_sums",
+    "scale_stride",
+    "row_scales",  # INT8 only: 16 float32
+    "bias",  # 16 float32
+    "y",
+    "y_stride",
+    "is_added",  # 1: y grows by the product; 0: it becomes the product
+)
+
+
+@cache
+def has_avx2() -> bool:
+    """Whether this machine multiplies 16 pairs of 16-bit numbers in one instruction."""
+    return bool(binding.get_host_cpu_features().get("avx2", False))
+
+
+class Writer:
+    """Writes vector instructions at 64-bit addresses."""
+
+    def __init__(self, builder: Any) -> None:
+        self.b = builder
+
+    def load(self, kind: Any, address: Any, offset: int = 0) -> Any:
+        return self.b.load(self.pointer(kind, address, offset), align=1)
+
+    def store(self, value: Any, address: Any, offset: int = 0) -> None:
+        self.b.store(value, self.pointer(value.type, address, offset), align=1)
+
+    def pointer(self, kind: Any, address: Any, offset: int) -> Any:
+        moved = self.b.add(address, I64(offset)) if offset else address
+        return self.b.inttoptr(moved, kind.as_pointer())
+
+    def fetch(self, address: Any, ahead: int, n_bytes: int) -> None:
+        """Ask for memory that will be read soon, a line of 64 bytes at a time."""
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
+        for line in range(0, n_bytes, 64):
+            place = self.pointer(ir.IntType(8), address, ahead + line)
+            self.call("llvm.prefetch.p0", kind, place, I32(0), I32(3), I32(1))
+
+    def splat(self, scalar: Any, kind: Any) -> Any:
+        """The same number in every lane."""
+        first = self.b.insert_element(ir.Constant(kind, ir.Undefined), scalar, I32(0))
+        zeros = ir.Constant(ir.VectorType(I32, kind.count), [0] * kind.count)
+        return self.b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
+
+    def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
+        """a * b + c, rounded once."""
+        kind = ir.FunctionType(FLOATS, [FLOATS] * 3)
+        return self.call("llvm.fma.v8f32", kind, a, b, c)
+
+    def call(self, name: str, kind: Any, *arguments: Any) -> Any:
+        """What an operation that LLVM knows by name makes of the arguments."""
+        return self.b.call(cgutils.get_or_insert_function(self.b.module, kind, name), arguments)
+
+    def pinned(self, values: list[Any]) -> list[Any]:
+        """The same values, complete at this point.
+
+        LLVM knows that sums of whole numbers can be regrouped, and does, until it keeps weights
+        of many pairs at once and has no registers left. An empty piece of assembly stops it.
+        """
+        if not has_avx2():
+            return values
+        n = len(values)
+        kind = ir.LiteralStructType([value.type for value in values])
+        places = ",".join(["=x"] * n + [str(i) for i in range(n)])
+        function = ir.FunctionType(kind if n > 1 else values[0].type, [v.type for v in values])
+        result = self.b.asm(function, "", places, values, side_effect=True)
+        return [self.b.extract_value(result, i) for i in range(n)] if n > 1 else [result]
+
+    def across(self, join: Callable[[Writer, Any, Any], Any], vector: Any) -> Any:
+        """Eight lanes joined to one number: halves onto each other, three times."""
+        undefined = ir.Constant(FLOATS, ir.Undefined)
+        for distance in (4, 2, 1):
+            lanes = ir.Constant(INTS, [(i + distance) % LANES for i in range(LANES)])
+            vector = join(self, vector, self.b.shuffle_vector(vector, undefined, lanes))
+        return self.b.extract_element(vector, I32(0))
+
+    def pairs_times_pairs(self, a: Any, b: Any) -> Any:
+        """a[2i] * b[2i] + a[2i + 1] * b[2i + 1] in 32 bits. 2 x (16 x 16 bits) -> 8 x 32 bits."""
+        if has_avx2():
+            kind = ir.FunctionType(INTS, [PAIRS, PAIRS])
+            return self.call("llvm.x86.avx2.pmadd.wd", kind, a, b)
+        wide = ir.VectorType(I32, 2 * LANES)
+        product = self.b.mul(self.b.sext(a, wide), self.b.sext(b, wide))
+        even, odd = (
+            self.b.shuffle_vector(
+                product,
+                ir.Constant(wide, ir.Undefined),
+                ir.Constant(INTS, [2 * i + first for i in range(LANES)]),
+            )
+            for first in (0, 1)
+        )
+        return self.b.add(even, odd)
+
+
+def weight_pairs(write: Writer, kind: int, block: Any) -> list[Any]:
+    """The weights of one panel and block as 16 vectors of 8 features x 2 neighbours, 16 bits."""
+    b = write.b
+    if kind != BLOCK4:
+        first = LANES * 2 if kind == BLOCK8 else 0  # behind the scales
+        return [b.sext(write.load(BYTES, block, first + 16 * i), PAIRS) for i in range(16)]
+    vectors = []
+    for i in range(4):
+        packed = write.load(PAIRS, block, 32 + 32 * i)
+        for shift in (0, 4, 8, 12):
+            moved = b.lshr(packed, ir.Constant(PAIRS, [shift] * 16)) if shift else packed
+            vectors.append(b.and_(moved, ir.Constant(PAIRS, [15] * 16)))
+    return vectors
+
+
+def write_float_block(write: Writer, n_rows: int, at: dict[str, Any], sums: list[Any]) -> None:
+    """One block of 32 float32 input features; products go straight into the sums."""
+    b = write.b
+    totals = [b.load(total) for total in sums]
+    for k in range(BLOCK):
+        panels = [write.load(FLOATS, at[f"panel{p}"], 4 * LANES * k) for p in (0, 1)]
+        for r in range(n_rows):
+            x = write.splat(write.load(F32, at[f"x{r}"], 4 * k), FLOATS)
+            for p in (0, 1):
+                totals[2 * r + p] = write.multiply_add(panels[p], x, totals[2 * r + p])
+    for total, place in zip(totals, sums, strict=True):
+        b.store(total, place)
+
+
+def write_integer_block(
+    write: Writer, kind: int, n_rows: int, at: dict[str, Any], sums: list[Any]
+) -> None:
+    """One block of 32 quantised input features: summed in 32 bits, then scaled and added."""
+    b = write.b
+    weights = [weight_pairs(write, kind, at[f"panel{p}"]) for p in (0, 1)]
+    totals: list[Any] = [None] * (2 * n_rows)
+    for pair in range(16):
+        totals = write.pinned(totals) if pair and n_rows > 1 else totals
+        for r in range(n_rows):
+            x = b.bitcast(write.splat(write.load(I32, at[f"x{r}"], 4 * pair), INTS), PAIRS)
+            for p in (0, 1):
+                product = write.pairs_times_pairs(weights[p][pair], x)
+                old = totals[2 * r + p]
+                totals[2 * r + p] = product if old is None else b.add(old, product)
+    for p in (0, 1):
+        panel = at[f"panel{p}"]
+        scale = None if kind == INT8 else b.fpext(write.load(HALVES, panel), FLOATS)
+        offset = b.fpext(write.load(HALVES, panel, 16), FLOATS) if kind == BLOCK4 else None
+        for r in range(n_rows):
+            place = sums[2 * r + p]
+            x_scale = write.splat(write.load(F32, at[f"scale{r}"]), FLOATS)
+            step = x_scale if scale is None else b.fmul(scale, x_scale)
+            whole = b.sitofp(totals[2 * r + p], FLOATS)
+            total = write.multiply_add(whole, step, b.load(place))
+            if offset is not None:
+                x_sum = write.splat(write.load(F32, at[f"sum{r}"]), FLOATS)
+                total = write.multiply_add(offset, x_sum, total)
+            b.store(total, place)
+
+
+def write_tile(builder: Any, kind: int, n_rows: int, given: dict[str, Any]) -> None:
+    """The whole tile: a loop over blocks, then scales, bias, and the store."""
+    write, b = Writer(builder), builder
+    zero, ones = (ir.Constant(FLOATS, [number] * LANES) for number in (0.0, 1.0))
+    sums = [cgutils.alloca_once_value(b, zero) for _ in range(2 * n_rows)]
+    x_bytes = 4 * BLOCK if kind == FLOAT32 else 2 * BLOCK
+    with cgutils.for_range(b, given["n_blocks"], intp=I64) as loop:
+        at: dict[str, Any] = {}
+        block = b.add(given["weights"], b.mul(loop.index, I64(BLOCK_BYTES[kind])))
+        at["panel0"], at["panel1"] = block, b.add(block, given["panel_bytes"])
+        for r in range(n_rows):
+            rows = b.mul(given["x_stride"], I64(r))
+            at[f"x{r}"] = b.add(b.add(given["x"], rows), b.mul(loop.index, I64(x_bytes)))
+            place = b.add(b.mul(given["scale_stride"], I64(r)), b.mul(loop.index, I64(4)))
+            at[f"scale{r}"] = b.add(given["x_scales"], place)
+            at[f"sum{r}"] = b.add(given["x_sums"], place)
+        for p in (0, 1):
+            write.fetch(at[f"panel{p}"], AHEAD, BLOCK_BYTES[kind])
+        if kind == FLOAT32:
+            write_float_block(write, n_rows, at, sums)
+        else:
+            write_integer_block(write, kind, n_rows, at, sums)
+    is_added = b.icmp_signed("!=", given["is_added"], I64(0))
+    for p in (0, 1):
+        bias = write.load(FLOATS, given["bias"], 4 * LANES * p)
+        scale = write.load(FLOATS, given["row_scales"], 4 * LANES * p) if kind == INT8 else ones
+        for r in range(n_rows):
+            y = b.add(given["y"], b.mul(given["y_stride"], I64(r)))
+            total = write.multiply_add(b.load(sums[2 * r + p]), scale, bias)
+            old = write.load(FLOATS, y, 4 * LANES * p)
+            write.store(b.fadd(total, b.select(is_added, old, zero)), y, 4 * LANES * p)
+
+
+def make_tile(kind: int, n_rows: int) -> Callable[[Any], None]:
+    """A function for compiled code: one tile of this kind of panels and so many rows."""
+
+    def tile(typing: Any, arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            given = cgutils.unpack_tuple(builder, values[0], len(ARGUMENTS))
+            write_tile(builder, kind, n_rows, dict(zip(ARGUMENTS, given, strict=True)))
+            return context.get_dummy_value()
+
+        return types.void(types.UniTuple(types.int64, len(ARGUMENTS))), generate
+
+    return instruction(tile)
+
+
+_float_1, _float_2, _float_4 = (make_tile(FLOAT32, n) for n in ROWS)
+_int8_1, _int8_2, _int8_4 = (make_tile(INT8, n) for n in ROWS)
+_block8_1, _block8_2, _block8_4 = (make_tile(BLOCK8, n) for n in ROWS)
+_block4_1, _block4_2, _block4_4 = (make_tile(BLOCK4, n) for n in ROWS)
+
+
+def tiles(
+    kind: int,
+    n_tiles: int,
+    n_rows: int,
+    weights: int,
+    panel_bytes: int,
+    n_blocks: int,
+    x: int,
+    x_stride: int,
+    x_scales: int,
+    x_sums: int,
+    scale_stride: int,
+    row_scales: int,
+    bias: int,
+    y: int,
+    y_stride: int,
+    is_added: int,
+) -> None:
+    """Neighbouring tiles, each for all rows: 4 at a time, then 2, then 1."""
+    for _ in range(n_tiles):
+        r = 0
+        while r < n_rows:
+            n = 4 if r + 4 <= n_rows else 2 if r + 2 <= n_rows else 1
+            x_at, y_at, scale_at = x + r * x_stride, y + r * y_stride, r * scale_stride
+            at = (weights, panel_bytes, n_blocks, x_at, x_stride, x_scales + scale_at,
+                  x_sums + scale_at, scale_stride, row_scales, bias, y_at, y_stride,
+                  is_added)  # fmt: skip
+            if kind == FLOAT32:
+                if n == 4:
+                    _float_4(at)
+                elif n == 2:
+                    _float_2(at)
+                else:
+                    _float_1(at)
+            elif kind == INT8:
+                if n == 4:
+                    _int8_4(at)
+                elif n == 2:
+                    _int8_2(at)
+                else:
+                    _int8_1(at)
+            elif kind == BLOCK8:
+                if n == 4:
+                    _block8_4(at)
+                elif n == 2:
+                    _block8_2(at)
+                else:
+                    _block8_1(at)
+            elif n == 4:
+                _block4_4(at)
+            elif n == 2:
+                _block4_2(at)
+            else:
+                _block4_1(at)
+            r += n
+        weights += 2 * panel_bytes
+        row_scales += 4 * WIDTH
+        bias += 4 * WIDTH
+        y += 4 * WIDTH
+
+
+N_ARGUMENTS = 3 + len(ARGUMENTS)
+
+
+@cache
+def tiles_code() -> int:
+    """The address of the machine code of `tiles`; from the cache on disk if it is there.
+
+    Compiled apart from its callers, so that each of its loops exists once.
+    """
+    with kernel_cache():
+        signature = types.void(*[types.int64] * N_ARGUMENTS)
+        made: Any = cfunc(signature, nopython=True, cache=True)(tiles)
+        return int(made.address)
+
+
+@instruction
+def call(typing: Any, code: Any, arguments: Any) -> Any:
+    """Run the machine code at an address with the arguments of `tiles`."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [I64] * N_ARGUMENTS)
+        given = cgutils.unpack_tuple(builder, values[1], N_ARGUMENTS)
+        builder.call(builder.inttoptr(values[0], kind.as_pointer()), given)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.UniTuple(types.int64, N_ARGUMENTS)), generate
+
+
+@instruction
+def half_to_float(typing: Any, address: Any) -> Any:
+    """The 16-bit float at an address, as float32."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.fpext(Writer(builder).load(F16, values[0]), F32)
+
+    return types.float32(types.int64), generate

@@ -1,0 +1,81 @@
+"""Products through compiled tiles, called from Python, for tests of each kind of panels."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+from numba import njit, types
+
+from lookleft.engine.encode import encode_block
+from lookleft.engine.panels import fill_up, pack
+from lookleft.engine.tiles import BLOCK, FLOAT32, N_ARGUMENTS, WIDTH, tiles_code
+from lookleft.quantised import Floats, Quantised
+
+_encode = njit(types.void(*[types.int64] * 4))(lambda s, t, c, u: encode_block(s, t, c, u))
+
+
+def encoded(x: Floats) -> tuple[np.ndarray, Floats, Floats]:
+    """Codes (M, C), scales and sums (M, C / 32) of rows whose width is a multiple of 32."""
+    n_rows, width = x.shape
+    x = np.ascontiguousarray(x)
+    codes = np.zeros((n_rows, width), np.int16)
+    scales, sums = (np.zeros((n_rows, width // BLOCK), np.float32) for _ in range(2))
+    for row in range(n_rows):
+        for block in range(width // BLOCK):
+            at = row * width + block * BLOCK
+            place = 4 * (row * (width // BLOCK) + block)
+            _encode(
+                x.ctypes.data + 4 * at,
+                codes.ctypes.data + 2 * at,
+                scales.ctypes.data + place,
+                sums.ctypes.data + place,
+            )
+    return codes, scales, sums
+
+
+def product(
+    matrix: Floats | Quantised,
+    x: Floats,
+    bias: Floats | None = None,
+    before: Floats | None = None,
+    code: int | None = None,
+) -> Floats:
+    """x @ matrix.T + bias (+ what was there before), by the tiles. (M, C) -> (M, R).
+
+    code: the address of other machine code for the tiles.
+    """
+    panels = pack(matrix)
+    n_rows, n_columns = x.shape
+    width, n_features = fill_up(n_columns, BLOCK), panels.n_tiles * WIDTH
+    wide = np.zeros((n_rows, width), np.float32)
+    wide[:, :n_columns] = x
+    codes, scales, sums = encoded(wide)
+    given = wide if panels.kind == FLOAT32 else codes
+    biases, row_scales = np.zeros(n_features, np.float32), panels.row_scales
+    if bias is not None:
+        biases[: len(bias)] = bias
+    y = np.zeros((n_rows, n_features), np.float32)
+    if before is not None:
+        y[:, : before.shape[1]] = before
+    data = np.ascontiguousarray(panels.data)
+    arguments = (
+        panels.kind,
+        panels.n_tiles,
+        n_rows,
+        data.ctypes.data,
+        data.shape[1],
+        panels.n_blocks,
+        given.ctypes.data,
+        given.strides[0],
+        scales.ctypes.data,
+        sums.ctypes.data,
+        scales.strides[0],
+        biases.ctypes.data if row_scales is None else row_scales.ctypes.data,
+        biases.ctypes.data,
+        y.ctypes.data,
+        y.strides[0],
+        int(before is not None),
+    )
+    ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * N_ARGUMENTS)(code or tiles_code())(*arguments)
+    return y[:, : panels.n_rows]

@@ -1,0 +1,31 @@
+"""Small parts of the kernels against their plain meaning."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+from lookleft.engine.kernels import exponential
+from lookleft.quantised import Floats
+
+
+def all_of(x: Floats) -> Floats:
+    array = types.float32[::1]
+
+    def each(x: Floats, y: Floats) -> None:
+        for i in range(len(x)):
+            y[i] = exponential(x[i])
+
+    y = np.empty_like(x)
+    njit(types.void(array, array))(each)(x, y)
+    return y
+
+
+def test_the_exponential_is_right_to_the_last_bits_everywhere() -> None:
+    x = np.linspace(-87, 88, 20_001, dtype=np.float32)
+    np.testing.assert_allclose(all_of(x), np.exp(x.astype(np.float64)), rtol=3e-7)
+
+
+def test_the_exponential_ends_in_zero_and_infinity() -> None:
+    ends = np.array([-np.inf, -1e30, -200, 0, 200, np.inf], np.float32)
+    np.testing.assert_array_equal(all_of(ends), [0, 0, 0, 1, np.inf, np.inf])

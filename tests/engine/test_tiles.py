@@ -1,0 +1,99 @@
+"""Compiled products against plain ones, for every kind of panels, any number of rows and sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from engine.products import encoded, product
+from numba import cfunc, types
+
+from lookleft.engine import tiles
+from lookleft.engine.panels import pack
+from lookleft.engine.tiles import BLOCK4, BLOCK8, FLOAT32, INT8
+from lookleft.quantised import Floats, Quantised, quantise
+
+
+def numbers(*shape: int, seed: int = 0) -> Floats:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def matrices(n_rows: int, n_columns: int) -> dict[int, Floats | Quantised]:
+    """One matrix of every kind that fits the size."""
+    weight = numbers(n_rows, n_columns, seed=n_rows)
+    found: dict[int, Floats | Quantised] = {FLOAT32: weight}
+    row_scale = np.abs(weight).max(axis=1, keepdims=True) / np.float32(127)
+    levels = np.rint(weight / row_scale).astype(np.int8)
+    found[INT8] = Quantised(levels, row_scale)
+    if n_columns % 32 == 0:
+        scale = np.abs(numbers(n_rows, n_columns // 32, seed=1)).astype(np.float16)
+        found[BLOCK8] = Quantised(levels, scale)
+        by_group = quantise(weight, "int4")
+        assert by_group is not None
+        found[BLOCK4] = by_group
+    return found
+
+
+@pytest.mark.parametrize("kind", [FLOAT32, INT8, BLOCK8, BLOCK4])
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5, 7, 9])
+def test_a_product_is_that_of_the_numbers_the_weights_stand_for(kind: int, n_rows: int) -> None:
+    matrix = matrices(40, 96)[kind]
+    weight = matrix.numbers() if isinstance(matrix, Quantised) else matrix
+    x, bias = numbers(n_rows, 96, seed=2), numbers(40, seed=3)
+    expected = x.astype(np.float64) @ weight.astype(np.float64).T + bias
+    assert pack(matrix).kind == kind
+    size = np.abs(x) @ np.abs(weight).T  # what rounding is measured against
+    assert (np.abs(product(matrix, x, bias) - expected) <= 3e-5 * size + 1e-6).all()
+    wrong = expected - bias
+    assert np.abs(product(matrix, x, bias) - wrong).max() > 0.1  # the bias is in it
+
+
+@pytest.mark.parametrize(
+    ("n_features", "n_columns"), [(1, 1), (5, 6), (16, 31), (17, 33), (50, 64)]
+)
+def test_sizes_that_fill_no_tile_are_filled_up_with_nothing(
+    n_features: int, n_columns: int
+) -> None:
+    x = numbers(3, n_columns, seed=4)
+    for matrix in matrices(n_features, n_columns).values():
+        weight = matrix.numbers() if isinstance(matrix, Quantised) else matrix
+        size = np.abs(x) @ np.abs(weight).T  # what rounding is measured against
+        assert (np.abs(product(matrix, x) - x @ weight.T) <= 3e-5 * size + 1e-6).all()
+
+
+def test_without_the_instructions_of_one_processor_products_are_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tiles, "has_avx2", lambda: False)
+    plain = cfunc(types.void(*[types.int64] * tiles.N_ARGUMENTS), nopython=True)(tiles.tiles)
+    x = numbers(7, 96)
+    for matrix in matrices(32, 96).values():
+        np.testing.assert_array_equal(product(matrix, x, code=plain.address), product(matrix, x))
+
+
+def test_a_product_can_be_added_to_what_is_there() -> None:
+    x, before = numbers(5, 64), numbers(5, 32, seed=9)
+    for matrix in matrices(32, 64).values():
+        added = product(matrix, x, before=before)
+        np.testing.assert_allclose(added, product(matrix, x) + before, rtol=1e-6, atol=1e-6)
+
+
+def test_activations_in_sixteen_bits_are_off_by_half_a_step() -> None:
+    x = numbers(3, 64) * 100
+    x[1, 32:] = 0
+    x[2, 5] = 3e4  # an outlier makes its own block coarse, and no other
+    codes, scales, sums = encoded(x)
+    back = codes * scales.repeat(32, axis=1)
+    assert (np.abs(back - x) <= scales.repeat(32, axis=1) * 0.51).all()
+    np.testing.assert_allclose(sums, back.reshape(3, 2, 32).sum(2), rtol=1e-5, atol=1e-3)
+    assert scales[1, 1] == 0
+    assert np.abs(codes).max() == 32767
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_a_number_that_is_not_finite_is_not_lost(wrong: float) -> None:
+    x = numbers(2, 64)
+    x[1, 40] = wrong
+    for matrix in matrices(16, 64).values():
+        y = product(matrix, x)
+        assert np.isfinite(y[0]).all()
+        assert not np.isfinite(y[1]).any()
