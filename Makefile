@@ -5,13 +5,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check fmt docs peers clean
+.PHONY: demo test test-all check fmt web docs peers clean
 
 demo: $(READY)
 	$(BIN)/lookleft demo $(DEMO)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The full size of the reliability tests too: hundreds of killed runs, a disk that fails everywhere.
+test-all: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "full or not full"
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
 
+from lookleft.cli.display import plain_line
 from lookleft.cli.main import app
-from lookleft.cli.train import parse_words, print_row
-from lookleft.errors import ConfigError, InputError
+from lookleft.cli.train import parse_words
+from lookleft.errors import ConfigError, FileError, InputError, LookleftError
 from lookleft.train.run import Event, Run
 
 SETTINGS = {
@@ -48,7 +50,7 @@ def test_settings_come_from_file_and_command_line(
     assert [event["step"] for event in events] == [1, 2, 3]
     assert events[0]["lr"] == pytest.approx(1e-3)
     run("--resume", "--out", out)
-    assert "nothing to do: this run ended at step 3" in capsys.readouterr().err
+    assert "nothing to do: this run finished at step 3" in capsys.readouterr().err
 
 
 def test_a_model_that_peeks_is_announced(
@@ -59,15 +61,125 @@ def test_a_model_that_peeks_is_announced(
     assert "PEEKS at the future" in capsys.readouterr().err
 
 
-def test_the_time_left_counts_this_sitting_only(
-    pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_time_left_counts_this_sitting_only(pairs: str, tmp_path: Path) -> None:
     files = ["--data.train", pairs, "--data.dev", pairs]
     run("--out", str(tmp_path / "run"), *files, *SMALL)
     stopped = Run.resume(tmp_path / "run", {"train.steps": "100"})
     stopped.first_step = 90
-    print_row(stopped, Event(step=95, loss=1.0, lr=1e-3, tokens=10, seconds=60.0))
-    assert "1.0 min left" in capsys.readouterr().out
+    line = plain_line(stopped, Event(step=95, loss=1.0, lr=1e-3, tokens=10, seconds=60.0))
+    assert "left=1:00" in line
+
+
+def test_a_run_leaves_its_log_command_report_card_and_verdict(
+    pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    files = ["--data.train", pairs, "--data.dev", pairs, "--data.target", "hi"]
+    run("--out", str(out), *files, *SMALL, "--seed", "7", "--device", "cpu", "--threads", "1")
+    told = capsys.readouterr().err
+    assert "seed 7" in told
+    assert "audit VERIFIED on the trained weights" in told
+    assert "tok:intl" in told  # the signature beside the score
+    assert json.loads((out / "audit.json").read_text())["verdict"] == "VERIFIED"
+    assert "lookleft audit --quick" in (out / "model" / "README.md").read_text()
+    assert "Audit of the trained weights" in (out / "report.html").read_text()
+    assert (out / "train.log").read_text().count("train step=") == 3
+    assert (out / "command.txt").read_text().startswith("lookleft ")
+    assert (out / "last").resolve() == (out / "checkpoints" / "step-00000003").resolve()
+    logged = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert {"step", "loss", "lr", "tokens", "seconds"} <= set(logged[0])
+    assert {"dev_loss", "chrf", "bleu"} <= set(logged[-1])
+    (out / "model" / "README.md").unlink()  # as if it had been killed after its last step
+    run("--resume", str(out))
+    told = capsys.readouterr().err
+    assert "nothing to do: this run finished at step 3" in told
+    assert "--train.steps 6" in told
+    assert (out / "model" / "README.md").exists()
+
+
+def test_an_interrupted_run_says_how_to_go_on_and_does(
+    pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = str(tmp_path / "run")
+    files = ["--data.train", pairs, "--data.dev", pairs]
+
+    def interrupt_at_two(self: Run, event: Event, *rest: object) -> Event:
+        if event.step == 2:
+            signal.raise_signal(signal.SIGINT)
+        return event
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_logged", interrupt_at_two)
+        with pytest.raises(SystemExit) as ended:
+            run("--out", out, *files, *SMALL)
+    assert ended.value.code == 130
+    told = capsys.readouterr().err
+    assert "finishing this step" in told
+    assert f"continue with:  lookleft train --resume --out {out}" in told
+    run("--resume", "--out", out)
+    assert f"resuming {out} at step 2 (epoch " in capsys.readouterr().err
+
+
+def test_an_early_stop_names_the_value_that_was_not_beaten(
+    pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--data.train", pairs, "--data.dev", pairs]
+    # A rate that destroys what was learned: after the first evaluation nothing gets better.
+    wild = ["--train.lr", "50", "--train.warmup", "0", "--train.steps", "40"]
+    wild += ["--train.eval-every", "1", "--train.patience", "2", "--train.eval-sentences", "0"]
+    run("--out", str(tmp_path / "run"), *files, *SMALL, *wild)
+    told = capsys.readouterr().err
+    assert "early stop at step " in told
+    assert "for 2 checks" in told
+    run("--resume", "--out", str(tmp_path / "run"))
+    assert "(early stop). To go on anyway: --train.steps 80 --train.patience 0" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(
+    pairs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="is a file, not a folder"):
+        run("--out", str(tmp_path / "file" / "run"), "--data.train", pairs, *SMALL)
+    monkeypatch.setattr("lookleft.files.os.access", lambda path, mode: False)
+    with pytest.raises(FileError, match="is read-only"):
+        run("--out", str(tmp_path / "run"), "--data.train", pairs, *SMALL)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"data.train": '["a.en", "short.de"]'}, "different lengths"),
+        ({"data.train": '["a.en", "a.de"]', "data.dev": '["a.en", "short.de"]'}, "different"),
+        ({"data.train": "holes.tsv"}, r"holes\.tsv:2: the target side is empty"),
+        ({"data.train": "a", "data.dev": "dev"}, r"found .*dev\.en but not .*dev\.de"),
+        ({"data.train": "a", "data.dev": "empty.tsv"}, "nothing to measure on"),
+        ({"data.train": "a", "train.track": '["wandbb"]'}, "no tracker 'wandbb'"),
+    ],
+)
+def test_bad_data_is_named_before_anything_is_written(
+    settings: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    for name, lines in {"a.en": 3, "a.de": 3, "short.de": 2, "dev.en": 3, "empty.tsv": 0}.items():
+        (tmp_path / name).write_text("some words\n" * lines)
+    (tmp_path / "holes.tsv").write_text("a\tb\nc\t\n")
+    given = {"data.dir": str(tmp_path), "data.source": "en", "data.target": "de"} | settings
+    words = [word for name, value in given.items() for word in (f"--{name}", value)]
+    with pytest.raises(LookleftError, match=message):
+        run("--out", str(tmp_path / "run"), *SMALL, *words)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_misspelt_key_is_named_with_its_line(tmp_path: Path) -> None:
+    config = tmp_path / "my.toml"
+    config.write_text("[data]\n\n[train]\nlearning_rate = 1.0\n")
+    with pytest.raises(
+        ConfigError, match=r"learning_rate \(.*my\.toml:4\); did you mean train\.lr"
+    ):
+        run(str(config), "--out", str(tmp_path / "run"))
 
 
 def test_a_misspelt_option_is_named(tmp_path: Path) -> None:
@@ -81,6 +193,7 @@ def test_a_misspelt_option_is_named(tmp_path: Path) -> None:
     [
         (("my.toml", "lr", "3"), "'lr' is no setting"),
         (("--lr", "3"), "'--lr' is no setting"),
+        (("my.toml", "--tusk", "lm"), "'--tusk' is no setting"),
         (("--train.lr",), "--train.lr needs a value"),
     ],
 )

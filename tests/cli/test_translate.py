@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lookleft.cli.translate import translate
-from lookleft.errors import InputError
+from lookleft.cli import translate as translate_file
+from lookleft.cli.translate import is_file_name
+from lookleft.errors import FileError, InputError
 from lookleft.train.run import Run
 from lookleft.train.settings import read_settings
 
+# The engine has tests of its own; here it would have to be compiled first.
+translate = partial(translate_file.translate, engine="torch")
 PAIRS = {"I am fine": "मैं ठीक हूँ", "How are you?": "आप कैसे हैं?", "home": "घर"}
 
 
@@ -39,32 +45,119 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_what_was_learned_is_said(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def typed(monkeypatch: pytest.MonkeyPatch, given: bytes, is_terminal: bool = False) -> None:
+    """Standard input holds this."""
+    stdin = io.TextIOWrapper(io.BytesIO(given), encoding="utf-8")
+    monkeypatch.setattr(stdin, "isatty", lambda: is_terminal, raising=False)
+    monkeypatch.setattr(sys, "stdin", stdin)
+
+
+@pytest.mark.parametrize("options", [{}, {"beam": 3}, {"cache": False}])
+def test_what_was_learned_is_said(
+    trained: Path, options: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
     for english, hindi in PAIRS.items():
-        translate(str(trained), english, json_=True)
-        assert json.loads(capsys.readouterr().out) == {"source": english, "target": hindi}
+        translate(str(trained), english, json_=True, **options)
+        told = json.loads(capsys.readouterr().out)
+        assert (told["source"], told["target"], told["finish"]) == (english, hindi, "end")
+        assert -1 < told["score"] < 0
+        assert told["tokens"] == len(hindi)
 
 
 def test_lines_keep_their_order_and_empty_ones_stay(trained: Path) -> None:
     given = "home\n\nHow are you?\nI am fine\n"
     done = subprocess.run(
-        [sys.executable, "-m", "lookleft", "translate", str(trained)],
+        [sys.executable, "-m", "lookleft", "translate", str(trained), "--engine", "torch"],
         input=given.encode(),
         capture_output=True,
     )
     assert done.stdout.decode() == "घर\n\nआप कैसे हैं?\nमैं ठीक हूँ\n"
+    assert done.stderr.decode().startswith("4 sentences · ")
+    assert done.stderr.decode().endswith("tok/s · greedy\n")
 
 
-def test_a_line_that_is_not_utf8_is_named(trained: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "lookleft", "translate", str(trained)],
-        input=b"home\n\xff\xfe\n",
-        capture_output=True,
-    )
-    assert done.returncode == 2
-    assert done.stderr.decode().startswith("error: standard input, line 2: is not UTF-8")
+def test_a_file_is_read_like_standard_input(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "in.en"
+    file.write_text("home\nI am fine\n", encoding="utf-8")
+    translate(str(trained), str(file), quiet=True)
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("घर\nमैं ठीक हूँ\n", "")
+    with pytest.raises(FileError, match=r"gone.en: cannot be read"):
+        translate(str(trained), str(tmp_path / "gone.en"))
 
 
-def test_an_answer_needs_room(trained: Path) -> None:
-    with pytest.raises(InputError, match="max_new=0"):
-        translate(str(trained), "home", max_new=0)
+def test_a_line_that_cannot_be_read_is_named_and_the_others_are_translated(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed(monkeypatch, b"home\n\xff\xfe\nI am fine\n")
+    with pytest.raises(FileError, match="standard input: 1 of 3 lines were not translated"):
+        translate(str(trained), quiet=True)
+    shown = capsys.readouterr()
+    assert shown.out == "घर\n\nमैं ठीक हूँ\n"
+    assert shown.err == "standard input, line 2: is not UTF-8: invalid start byte\n"
+
+
+def test_several_translations_stand_below_each_other(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed(monkeypatch, b"home\n\nI am fine\n")
+    translate(str(trained), beam=3, n_best=2, quiet=True)
+    lines = capsys.readouterr().out.split("\n")
+    assert len(lines) == 3 * 2 + 1
+    assert (lines[0], lines[2:4], lines[4]) == ("घर", ["", ""], "मैं ठीक हूँ")
+    translate(str(trained), "home", beam=3, n_best=2, json_=True)
+    told = json.loads(capsys.readouterr().out)
+    assert [one["target"] for one in told["alternatives"]] == [lines[1]]
+
+
+def test_a_terminal_is_asked_for_sentences(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = iter(["home", "", ":n 2", "home", ":n x", ":why", ":q", "I am fine"])
+    prompts = []
+
+    def answer(prompt: str) -> str:
+        prompts.append(prompt)
+        return next(lines)
+
+    typed(monkeypatch, b"", is_terminal=True)
+    monkeypatch.setattr("builtins.input", answer)
+    translate(str(trained))
+    shown = capsys.readouterr()
+    assert shown.out.split("\n")[:2] == ["    घर", "    घर"]
+    assert len(shown.out.split("\n")) == 4  # one translation, then two, and the last line's end
+    assert "score -0." in shown.err
+    assert "tokens" in shown.err
+    assert ":n takes a number from 1 to 16" in shown.err
+    assert f'lookleft explain {trained} --src "home"' in shown.err
+    assert prompts == ["src> "] * 7
+
+
+def test_words_are_told_from_names_of_files(tmp_path: Path) -> None:
+    (tmp_path / "a file").touch()
+    assert is_file_name(str(tmp_path / "a file"))
+    assert is_file_name("in.en")
+    assert is_file_name("some/where")
+    assert not is_file_name("I am fine.")
+    assert not is_file_name("Hello.")
+    assert not is_file_name("home")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_new": 0}, "max_new=0"),
+        ({"beam": 0}, "width 0"),
+        ({"beam": 2, "n_best": 3}, "n_best=3 of a beam of 2"),
+        ({"length_penalty": "long"}, "give power:A"),
+        ({"to": "xx"}, "cannot translate"),
+        ({"threads": 0}, "--threads 0"),
+    ],
+)
+def test_impossible_wishes_are_refused(
+    trained: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        translate(str(trained), "home", **options)

@@ -90,7 +90,10 @@ def test_a_manifest_is_taken_only_as_it_was_written(saved: Path) -> None:
     newest, before = find_checkpoints(saved)
     manifest = newest / "manifest.json"
     good = manifest.read_bytes()
-    for other in (good[:-1], good.replace(b"  ", b" "), good.replace(b"n_parts", b"m_parts")):
+    others = [good[:-1], good.replace(b"  ", b" "), good.replace(b"n_parts", b"m_parts")]
+    others += [good.replace(b'"n_parts": 1', b'"n_parts": %d' % n) for n in (0, 3, 9, 10**9)]
+    for other in others:
+        assert other != good
         manifest.write_bytes(other)
         assert newest_sound(saved) == before
     manifest.write_bytes(good)

@@ -111,11 +111,13 @@ def is_sound(checkpoint: Path) -> bool:
     """True if every file is there, of the size and content that the manifest says."""
     try:
         manifest = _read_manifest(checkpoint)
-        files = manifest.get("files")
+        files, n_parts = manifest.get("files"), manifest.get("n_parts")
         return (
             isinstance(files, dict)
-            and "progress.json" in files
-            and all(_fingerprint(checkpoint / Path(name).name) == f for name, f in files.items())
+            and type(n_parts) is int
+            and n_parts <= len(files)  # before so many names are made
+            and files.keys() == _file_names(n_parts)
+            and all(_fingerprint(checkpoint / name) == mark for name, mark in files.items())
         )
     except LookleftError:
         return False
@@ -226,6 +228,12 @@ def _remove_old(folder: Path, step: int, keep: int) -> None:
 
 def _step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("step-"))
+
+
+def _file_names(n_parts: int) -> set[str]:
+    """The files of a checkpoint that so many processes wrote; the manifest lists them."""
+    parts = {file_name(stem, i, n_parts) for stem in ("model", "training") for i in range(n_parts)}
+    return {"progress.json", *parts}
 
 
 def _read_manifest(checkpoint: Path) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time as clock
+import warnings
 
 from lookleft.audit.checks.base import SkipCheckError
 from lookleft.audit.checks.future import future_swap
@@ -28,7 +29,10 @@ def compiled_swap(session: Session, setting: Setting) -> Finding:
             took = "failed" if traced is None else f"took {traced:.0f} s"
             raise SkipCheckError(f"tracing the model {took}, so generating code is not tried")
     began = clock.perf_counter()
-    found = future_swap(session, setting)
+    with warnings.catch_warnings():
+        # The compiler warns about itself; where warnings are errors the model would be blamed.
+        warnings.simplefilter("ignore")
+        found = future_swap(session, setting)
     if setting.compiler != "inductor":
         session.seconds_traced = clock.perf_counter() - began
     return found
