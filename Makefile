@@ -4,10 +4,12 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PAGE := src/lookleft/explore/static/index.html
 
 .PHONY: demo test test-all check fmt web docs peers clean
 
-demo: $(READY)
+# DEMO=--fast trains less: a minute instead of minutes.
+demo: $(READY) web
 	$(BIN)/lookleft demo $(DEMO)
 
 test: $(READY)
@@ -21,7 +23,19 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(MAKE) web
+	if command -v npm > /dev/null; then \
+	cd web && { test -d node_modules || npm ci --silent; } && npm run --silent check; fi
 	$(MAKE) test
+
+# The explorer's page, into the package. Without Node all else works, and `explain` says what is
+# missing.
+web:
+	if command -v npm > /dev/null; then $(MAKE) $(PAGE); \
+	else echo "no Node here: the explorer page is not built; explain --text and --svg work"; fi
+
+$(PAGE): web/package-lock.json web/index.html web/vite.config.ts $(shell find web/src -type f)
+	cd web && npm ci --silent --no-audit --no-fund && npm run --silent build
 
 docs: $(READY)
 	$(BIN)/python docs/snippets.py --update
