@@ -49,7 +49,7 @@ class Cell:
     def __str__(self) -> str:
         lines = [f"{self.job}\n  {self._line(OURS)}"]
         for name, ratio in self.ratio.items():
-            lines.append(f"  {self._line(name)}   lookleft is {ratio} faster")
+            lines.append(f"  {self._line(name)}   lookleft is {ratio} as fast")
         lines += [f"  {name:<18} missing: pip install {name}" for name in self.missing]
         lines += [f"  {name}: {_in_words(value)}" for name, value in self.checks.items()]
         return "\n".join(lines)

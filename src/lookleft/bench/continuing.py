@@ -35,24 +35,25 @@ N_BEGINNING = 8  # tokens of the passage that are continued: hardly any time goe
 NAMES: dict[WeightKind, str] = {"stored": "4-bit", "int8": "int8"}
 
 PASSAGE = """The lighthouse stood where the river met the sea, and for as long as anyone in the \
-village could remember its lamp had been lit by the same family. Every evening, an hour before \
-sunset, somebody climbed the two hundred and twelve steps with a can of oil, cleaned the glass, \
-trimmed the wick and waited for the first ships to appear on the horizon. It was not exciting \
-work. Most nights nothing happened at all, and the keeper read by the light of a small stove until \
-the sky turned grey again.
+village could remember its lamp had been lit by the same family. Every evening, an \
+hour before sunset, somebody climbed the two hundred and twelve steps with a can of \
+oil, cleaned the glass, trimmed the wick and waited for the first ships to appear on \
+the horizon. It was not exciting work. Most nights nothing happened at all, and the \
+keeper read by the light of a small stove until the sky turned grey again.
 
-When the old keeper died, his daughter took over, although the harbour office would have preferred \
-a man from the city. She kept a diary in which she wrote down the weather, the direction of the \
-wind, the names of the ships and how many minutes late each of them was. After eleven years the \
-diary filled nine books. A scientist who was spending his summer in the village asked whether he \
-might borrow them, and she agreed on the condition that he would return them before winter.
+When the old keeper died, his daughter took over, although the harbour office would have \
+preferred a man from the city. She kept a diary in which she wrote down the weather, the \
+direction of the wind, the names of the ships and how many minutes late each of them was. After \
+eleven years the diary filled nine books. A scientist who was spending his summer in the \
+village asked whether he might borrow them, and she agreed on the condition that he would \
+return them before winter.
 
-He found that the storms of that coast followed a pattern. If the wind turned from the west to the \
-north within two days, and if the barometer fell while it did so, then a storm arrived on the third \
-day in seven cases out of ten. Nobody had known this, because nobody had ever written down the \
-quiet days as carefully as the dangerous ones. The report he published carried both of their \
-names, and the fishermen, who had laughed at the diary, began to ask her every morning what the \
-books had to say about tomorrow."""
+He found that the storms of that coast followed a pattern. If the wind turned from the west to \
+the north within two days, and if the barometer fell while it did so, then a storm arrived on \
+the third day in seven cases out of ten. Nobody had known this, because nobody had ever written \
+down the quiet days as carefully as the dangerous ones. The report he published carried both of \
+their names, and the fishermen, who had laughed at the diary, began to ask her every morning \
+what the books had to say about tomorrow."""
 """A text that no model was trained on, to be surprised by; long enough for a prompt, repeated."""
 
 
@@ -146,15 +147,15 @@ class Continuing:
 
     def _perplexity(self, weights: WeightKind) -> dict[str, float]:
         """On the passage: ours, the peer's, and that of the file's numbers computed in full."""
-        found, known = {}, self._perplexities
+        known = self._perplexities
         if "full" not in known:
             known["full"] = perplexity(self._bundle.network, self._passage)
             if self._peer is not None:
                 known[PEER] = self._perplexity_of_peer()
         if weights not in known:
             known[weights] = perplexity(self._runner(weights), self._passage)
-        found[OURS] = known[weights]
-        return found | {name: known[name] for name in (PEER, "full") if name in known}
+        others = {name: known[name] for name in (PEER, "full") if name in known}
+        return {OURS: known[weights], **others}
 
     def _perplexity_of_peer(self) -> float:
         ids = self._passage

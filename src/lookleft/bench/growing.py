@@ -5,14 +5,15 @@ Both ways run on the same compiled engine in float32. `bench scale` has the plot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from lookleft.bench.contest import OURS, Cell, Say, Way, contest
-from lookleft.bench.translating import Shape, in_batches, translate
+from lookleft.bench.contest import OURS, Cell, Say, contest
+from lookleft.bench.translating import Shape, agreement, translate
 from lookleft.data.batch import Batch, pad_rows
 from lookleft.engine import pick_runner
 from lookleft.generate.recompute import Recompute
@@ -23,7 +24,7 @@ TWIN = "recomputed"
 LENGTHS = (64, 128, 256, 512, 1024)
 BATCHES = (1, 8, 32)
 BEAMS = (1, 2, 5, 10)
-N_MORE = 4  # tokens behind a text; so few that its length hardly changes
+N_MORE = 8  # tokens behind a text; so few that its length hardly changes
 
 
 def by_length(
@@ -39,8 +40,15 @@ def by_length(
     for length in lengths:
         text = torch.randint(0, shape.vocabulary, (length,), generator=draw).tolist()
         ways = {OURS: more_tokens(runner, text), TWIN: more_tokens(Recompute(runner), text)}
-        job = f"text of {length}, one more token"
-        yield _cell(job, N_MORE, ways, rounds, say)
+        apart = float((ways[OURS]() - ways[TWIN]()).abs().max())
+        yield contest(
+            f"text of {length}, one more token",
+            N_MORE,
+            {name: {"float32": way} for name, way in ways.items()},
+            rounds=rounds,
+            say=say,
+            checks={"logits_apart": apart},
+        )
 
 
 def by_batch(
@@ -61,14 +69,18 @@ def by_beam(
         yield _translation(shape, runner, 1, beam, rounds, say)
 
 
-def more_tokens(runner: Runner[Any], text: Sequence[int]) -> Way:
-    """A way that steps on behind a text, which is read now, and then goes back to its end."""
+def more_tokens(runner: Runner[Any], text: Sequence[int]) -> Callable[[], Tensor]:
+    """A way that steps on behind a text, which is read now, gives its last logits (1, V), and goes
+    back to the end of the text."""
     _, state = runner.prefill(Batch(pad_rows([text])), room=N_MORE)
 
-    def run() -> None:
+    @torch.no_grad()
+    def run() -> Tensor:
+        logits = torch.empty(0)
         for id in text[:N_MORE]:
-            runner.step(torch.tensor([id]), state)
+            logits = runner.step(torch.tensor([id]), state)
         state.roll_back(torch.tensor([len(text)]))
+        return logits.clone()
 
     return run
 
@@ -76,17 +88,17 @@ def more_tokens(runner: Runner[Any], text: Sequence[int]) -> Way:
 def _translation(
     shape: Shape, runner: Runner[Any], batch: int, beam: int, rounds: int, say: Say
 ) -> Cell:
-    sources = shape.sources(1)[:1] * batch if batch > 1 else shape.sources(1)[:1]
-    ways: dict[str, Way] = {}
-    for name, each in ((OURS, runner), (TWIN, Recompute(runner))):
-        do = partial(
-            translate, each, beam=beam, n_new=shape.length, forbidden=shape.forbidden
-        )
-        ways[name] = partial(in_batches, do, sources, batch)
-    job = f"translation, batch {batch}, beam {beam}"
-    return _cell(job, len(sources) * shape.length, ways, rounds, say)
-
-
-def _cell(job: str, n_tokens: int, ways: dict[str, Way], rounds: int, say: Say) -> Cell:
-    named = {name: {"float32": way} for name, way in ways.items()}
-    return contest(job, n_tokens, named, rounds=rounds, say=say)
+    sources = shape.sources(batch)[:batch]
+    twins = {OURS: runner, TWIN: Recompute(runner)}
+    ways = {}
+    for name, twin in twins.items():
+        do = partial(translate, twin, beam=beam, n_new=shape.length, forbidden=shape.forbidden)
+        ways[name] = {"float32": partial(do, sources)}
+    return contest(
+        f"translation, batch {batch}, beam {beam}",
+        len(sources) * shape.length,
+        ways,
+        rounds=rounds,
+        say=say,
+        checks={"same_answers": agreement(ways, is_greedy=beam == 1)},
+    )

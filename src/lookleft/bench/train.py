@@ -27,7 +27,8 @@ from lookleft.train.team import Team
 
 Say = Callable[[str], None]
 VOCABULARY = 10_000
-MEAN, SPREAD = 15.0, 4.5  # pieces a side, end token included: captions are all about equally long
+CORPUS = 29_000  # pairs, as many as Multi30k has
+MEAN, SPREAD, DRIFT = 15.0, 4.5, 2.5  # pieces a side; how far a translation's length lies off
 PEAK_SIZE, PEAK_REPEATS = 1024, 20  # of the matrix product that stands for the machine's limit
 LEARNING_RATE = 1e-3
 
@@ -102,13 +103,14 @@ def caption_groups(steps: int, tokens: int, n_micro: int) -> list[list[Batch]]:
     """One group of micro-batches per step, cut by the budget as in training."""
     draw = random.Random(0)
 
-    def sentence() -> list[int]:
-        length = max(4, round(draw.gauss(MEAN, SPREAD)))
-        return [draw.randrange(3, VOCABULARY) for _ in range(length)]
+    def ids(length: float) -> list[int]:
+        return [draw.randrange(3, VOCABULARY) for _ in range(max(4, round(length)))]
 
-    need, batches = steps * n_micro, []
-    n_pairs = int(need * tokens / MEAN)  # twice as many as fit: a corpus to cut from
-    window = [Example(sentence(), sentence(), line) for line in range(n_pairs)]
+    window = []
+    for line in range(CORPUS):  # a whole corpus: in a small one no two pairs are equally long
+        length = draw.gauss(MEAN, SPREAD)
+        window.append(Example(ids(length), ids(length + draw.gauss(0, DRIFT)), line))
+    need = steps * n_micro
     batches = ByLength(tokens=tokens).cut(window, draw, n_micro)
     draw.shuffle(batches)
     made = [

@@ -15,6 +15,7 @@ bench = App(
     name="bench",
     help="Measure what something costs on this machine, beside something known.",
     help_epilogue="Examples:\n  lookleft bench train\n  lookleft bench scale --out plots\n"
+    "  lookleft bench decode --peers\n"
     "  lookleft bench audit --lengths 64,128 --json",
     help_format="plaintext",
 )
@@ -108,6 +109,56 @@ def train(
         print(json.dumps(found.as_json()))
     else:
         print(found)
+
+
+@bench.command
+def decode(
+    *,
+    jobs: str = "all",
+    peers: Annotated[bool, Parameter(negative="")] = False,
+    rounds: int = 5,
+    threads: int = 2,
+    json_: Json = False,
+) -> None:
+    """Tokens per second of generation, in turn with other programs on the same weights.
+
+    Peers are llama-cpp-python, ctranslate2 and transformers, those of them that are installed;
+    one that is not is named as missing.
+
+    Parameters
+    ----------
+    jobs
+        With commas between: smollm2-int8, smollm2-4bit, smollm2-prompt-int8, smollm2-prompt-4bit,
+        marian-1x1, marian-1x5, marian-32x1, marian-32x5 (sentences x beam), length, batch, beam.
+    peers
+        Measure the peers too.
+    rounds
+        Alternations that count, after one that does not.
+    threads
+        That everybody may use.
+    json_
+        Print one JSON object instead of a table.
+    """
+    import torch
+
+    from lookleft.bench.decode import Plan, Skipped, measure, named_jobs
+    from lookleft.cli.check import peak_bytes
+
+    names = named_jobs(jobs)
+    plan = Plan(rounds, threads, peers, say)
+    torch.set_num_threads(threads)
+    cells, skipped = [], []
+    for found in measure(names, plan):
+        if isinstance(found, Skipped):
+            skipped.append(vars(found))
+        else:
+            cells.append(found.as_json())
+        if not json_:
+            say("")
+            print(found, flush=True)  # the next one takes minutes
+    if json_:
+        facts = {"cells": cells, "skipped": skipped, "threads": threads, "rounds": rounds}
+        print(json.dumps(facts | {"peak_bytes": peak_bytes()}))  # of all together
 
 
 @bench.command

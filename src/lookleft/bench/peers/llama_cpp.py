@@ -47,11 +47,7 @@ class LlamaCpp:
         """The log-probability of every token but the first. (T,) -> (T - 1,)."""
         self._model.reset()
         self._model.eval(ids)
-        logits = self._model.scores[: len(ids) - 1].astype(np.float64)  # (T - 1, V)
-        highest = logits.max(-1)  # (T - 1,)
-        norms = highest + np.log(np.exp(logits - highest[:, None]).sum(-1))  # (T - 1,)
-        found: NDArray[np.float64] = logits[np.arange(len(norms)), list(ids[1:])] - norms
-        return found
+        return log_probs_of(ids[1:], self._model.scores[: len(ids) - 1])
 
     def close(self) -> None:
         """Give back the memory now and not at some later time."""
@@ -62,3 +58,12 @@ class LlamaCpp:
         pointer = self._library.llama_get_logits_ith(self._model.ctx, -1)
         logits = np.ctypeslib.as_array(pointer, shape=(self._model.n_vocab(),))
         return int(logits.argmax())
+
+
+def log_probs_of(ids: Sequence[int], logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """The log-probability that each row of logits gives to its id. (T,), (T, V) -> (T,)."""
+    exact = logits.astype(np.float64)  # (T, V)
+    highest = exact.max(-1)  # (T,)
+    norms = highest + np.log(np.exp(exact - highest[:, None]).sum(-1))  # (T,)
+    found: NDArray[np.float64] = exact[np.arange(len(norms)), list(ids)] - norms
+    return found
