@@ -84,7 +84,7 @@ def test_a_run_leaves_its_log_command_report_card_and_verdict(
     assert "lookleft audit --quick" in (out / "model" / "README.md").read_text()
     assert "Audit of the trained weights" in (out / "report.html").read_text()
     assert (out / "train.log").read_text().count("train step=") == 3
-    assert (out / "command.txt").read_text().startswith("lookleft ")
+    assert (out / "command.txt").read_text().startswith("lookleft")
     assert (out / "last").resolve() == (out / "checkpoints" / "step-00000003").resolve()
     logged = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert {"step", "loss", "lr", "tokens", "seconds"} <= set(logged[0])
