@@ -13,8 +13,8 @@ from small_runs import small_settings, write_pairs
 
 from lookleft.bundle import Bundle
 from lookleft.files import write_json
+from lookleft.pages.charts import Curve, draw_chart, short, ticks
 from lookleft.train.card import to_markdown, write_card
-from lookleft.train.charts import Curve, draw_chart, short, ticks
 from lookleft.train.judge import Opinion, Sample
 from lookleft.train.report import clock, sittings, to_html
 from lookleft.train.run import Run

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lookleft.bench.scale import Comparison
 from lookleft.files import make_folder, write_atomically
-from lookleft.train.charts import Curve, draw_svg, short
+from lookleft.pages.charts import Curve, draw_svg, short
 
 
 def as_table(comparison: Comparison) -> str:

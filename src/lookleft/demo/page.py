@@ -11,7 +11,8 @@ from lookleft import __version__
 from lookleft.bench.scale import Comparison
 from lookleft.demo.story import Example, Lanes, Proof, Quality
 from lookleft.files import write_atomically
-from lookleft.train.charts import Curve, draw_chart
+from lookleft.pages.charts import Curve, draw_chart
+from lookleft.pages.fill import fill_page
 
 NAME = "report.html"
 Points = Sequence[tuple[float, float]]
@@ -35,7 +36,6 @@ class Story:
 
 def write_page(story: Story, folder: Path) -> Path:
     """Write the report, whole or not at all; get its path."""
-    page = Path(__file__).with_name(NAME).read_text(encoding="utf-8")
     cheat_loss = story.cheat_losses[-1][1] if story.cheat_losses else float("nan")
     parts = {
         "exact": f"{story.quality.exact_match:.1%}",
@@ -61,8 +61,7 @@ def write_page(story: Story, folder: Path) -> Path:
         "seconds": f"{story.seconds:.0f}",
         "version": escape(__version__),
     }
-    for name, part in parts.items():  # parts hold no such mark of their own: they are escaped
-        page = page.replace(f"<!--{name}-->", part)
+    page = fill_page(Path(__file__).with_name(NAME), parts)
     path = folder / NAME
     write_atomically(path, page.encode("utf-8"))
     return path

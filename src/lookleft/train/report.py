@@ -10,7 +10,8 @@ from typing import Any
 
 from lookleft import __version__
 from lookleft.files import read_json, write_atomically
-from lookleft.train.charts import Curve, draw_chart
+from lookleft.pages.charts import Curve, draw_chart
+from lookleft.pages.fill import fill_page
 from lookleft.train.judge import Sample
 from lookleft.train.samples import read_samples
 from lookleft.train.settings import RunSettings, read_settings
@@ -44,7 +45,6 @@ def to_html(folder: Path) -> str:
     last = rows[-1] if rows else {"step": 0}
     evaluations = [row for row in rows if "dev_loss" in row]
     is_peeking = settings.model.mask == "none"
-    page = Path(__file__).with_name(NAME).read_text(encoding="utf-8")
     parts = {
         "title": escape(f"{folder.resolve().name}: step {last['step']:,}"),
         "name": escape(folder.resolve().name),
@@ -62,9 +62,7 @@ def to_html(folder: Path) -> str:
         "version": escape(__version__),
         "step": f"{last['step']:,}",
     }
-    for name, part in parts.items():  # parts hold no such mark of their own: they are escaped
-        page = page.replace(f"<!--{name}-->", part)
-    return page
+    return fill_page(Path(__file__).with_name(NAME), parts)
 
 
 def sittings(rows: Sequence[Row]) -> list[Row]:
