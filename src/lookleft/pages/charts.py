@@ -128,8 +128,9 @@ def short(value: float) -> str:
     if value == 0:
         return "0"
     size = abs(value)
-    if size >= 10_000:
-        return f"{value / 1_000:.0f}k" if size < 1_000_000 else f"{value / 1_000_000:.3g}M"
+    for least, unit, digits in ((1e9, "G", ".3g"), (1e6, "M", ".3g"), (1e4, "k", ".0f")):
+        if size >= least:
+            return f"{value / (1e3 if unit == 'k' else least):{digits}}{unit}"
     if size < 1e-3:
         return f"{value:.1e}"
     return f"{value:,.4g}" if size < 1_000 else f"{value:,.0f}"
