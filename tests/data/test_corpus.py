@@ -50,13 +50,13 @@ def write_parallel(folder: Path, pack: Callable[[bytes], bytes]) -> Corpus[Pair]
     return ParallelPairs(folder / "en", folder / "hi")
 
 
-@pytest.mark.parametrize("write", [write_tsv, write_jsonl, write_parallel])
 def packed(content: bytes) -> bytes:
     """Gzip without the time of day, which would give every worker other names for the tests."""
     return gzip.compress(content, mtime=0)
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize("write", [write_tsv, write_jsonl, write_parallel])
+@pytest.mark.parametrize("pack", [bytes, packed], ids=["plain", "gzip"])
 def test_pairs_are_read_with_their_lines_as_often_as_wanted(
     write: Callable[..., Corpus[Pair]], pack: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
