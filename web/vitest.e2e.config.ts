@@ -5,8 +5,8 @@ export default defineConfig({
   test: {
     include: ["e2e/**/*.test.ts"],
     fileParallelism: false,
-    testTimeout: 120_000,
-    hookTimeout: 60_000,
-    expect: { poll: { timeout: 10_000, interval: 50 } },
+    testTimeout: 240_000,
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: 30_000, interval: 50 } },
   },
 });

@@ -84,6 +84,14 @@ def test_a_run_whose_files_have_gone_still_has_one_example(run: Path) -> None:
     assert held_out_examples(card, read_settings(run / "config.toml")) == [first_example(card)]
 
 
+def test_a_translator_to_hindi_without_a_run_takes_sentences_of_the_grammar() -> None:
+    card = replace(make_card(translator(), "main", "tiny"), source_lang="en", target_lang="hi")
+    found = held_out_examples(card, None)
+    assert len(found) == 9
+    assert all(example.source and example.target for example in found)
+    assert held_out_examples(replace(card, source_lang="de"), None)[1:] == []
+
+
 def test_a_model_without_a_tokenizer_begins_with_ids_it_knows() -> None:
     network = DecoderOnly(presets.gpt(6, d_model=8, n_layers=1, n_heads=2)).eval()
     card = make_card(Bundle(network), "main", "bare")

@@ -10,6 +10,7 @@ from explore.speakers import ENGLISH, HINDI, guesser, tokenizer, translator, wri
 from weights import SMOLLM2, packaged
 
 import lookleft
+from lookleft import bundled
 from lookleft.bundle import Bundle
 from lookleft.config import EncoderDecoderConfig
 from lookleft.errors import ConfigError, FileError
@@ -59,11 +60,14 @@ def test_a_wrong_option_is_named() -> None:
 def test_without_a_model_the_bundled_one_is_meant(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(lookleft, "__file__", str(tmp_path / "__init__.py"))
+    monkeypatch.setattr(bundled, "FOLDER", tmp_path)
     with pytest.raises(FileError, match="lookleft train"):
         lookleft.explain()
-    translator().save(tmp_path / "bundled" / "en-hi")
-    assert lookleft.explain(src=ENGLISH, tgt=HINDI).trace.card.name == "en-hi"
+    translator().save(tmp_path / "en-hi")
+    shown = lookleft.explain(src=ENGLISH, tgt=HINDI)
+    assert shown.trace.card.name == "en-hi"
+    assert shown.explorer.command == "lookleft explain"  # and no path of this machine
+    assert lookleft.explain("en-hi", src=ENGLISH, tgt=HINDI).trace.id == shown.trace.id
 
 
 @pytest.mark.slow

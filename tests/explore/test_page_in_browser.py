@@ -5,18 +5,13 @@ What is clicked, typed and read stands in web/e2e; this file starts the server i
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import shutil
-import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
+from explore.browser import needs, run_part, serving, write_facts
 from torch import Tensor
 
 from lookleft.bundle import Bundle
@@ -24,26 +19,13 @@ from lookleft.config import EncoderDecoderConfig
 from lookleft.explore.examples import Example
 from lookleft.explore.lesson import TraceRequest
 from lookleft.explore.page import Page, weights_table
-from lookleft.explore.server import LocalServer
 from lookleft.explore.service import Explorer
 from lookleft.models import DecoderOnly, EncoderDecoder, EncoderOnly, presets
 from lookleft.text.tokenizer import Tokenizer
 
-WEB = Path(__file__).parents[2] / "web"
 SOURCE, TARGET = "I am going home.", "मैं घर जा रहा हूँ।"
 TEXTS = [SOURCE, TARGET, "The house is here.", "घर यहाँ है ।", "She is going.", "वह जा रही है ।"] * 4
 LAYER, HEAD = 0, 1
-
-
-def needs() -> str | None:
-    """What is missing for these tests, and how to get it; None if nothing is."""
-    if shutil.which("node") is None or not (WEB / "node_modules").is_dir():
-        return "the page's tests need Node 20 and its packages: install node, then `make web`"
-    if shutil.which("chromium") is None:
-        return "the page's tests need a browser: install chromium"
-    if not Page().is_built:
-        return "the page is not built: `make web`"
-    return None
 
 
 MISSING = needs()
@@ -87,19 +69,6 @@ def all_models() -> tuple[Explorer, Explorer]:
     return translators, others
 
 
-@contextmanager
-def serving(explorer: Explorer) -> Iterator[str]:
-    """The address of the explorer's page while the block runs."""
-    with LocalServer(explorer, port=0) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"{server.address}/"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 def by_hand(explorer: Explorer, is_masked: bool) -> tuple[Tensor, Tensor]:
     """Scores and weights of one head: projections, a product and a softmax, nothing of ours."""
     network = explorer.models["main" if is_masked else "cheater"].bundle.network
@@ -134,33 +103,22 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     data = explorer.file_data(trace.id, "all", "decoder_self", 0, 0)
     file = folder / "page.html"
     file.write_text(Page().one_file(data, weights_table(trace)), encoding="utf-8")
+    others.models["main"].bundle.save(folder / "writer")
+    explorer.known = {"runs/writer": folder / "writer", "runs/gone": folder / "gone"}
     with serving(explorer) as url, serving(others) as others_url:
         facts = {
             "url": url,
             "others": others_url,
             "file": str(file),
-            "chromium": shutil.which("chromium"),
             "scores": scores.tolist(),
             "weights": weights.tolist(),
             "unmasked": unmasked.tolist(),
             "source": SOURCE,
             "target": TARGET,
         }
-        told = folder / "prepared.json"
-        told.write_text(json.dumps(facts), encoding="utf-8")
-        yield told
+        yield write_facts(folder / "prepared.json", facts)
 
 
 @pytest.mark.parametrize("part", ["values", "states", "keyboard", "access", "file"])
 def test_the_page_shows_what_the_model_computed(part: str, prepared: Path) -> None:
-    vitest = [str(WEB / "node_modules" / ".bin" / "vitest"), "run"]
-    done = subprocess.run(
-        [*vitest, "--config", "vitest.e2e.config.ts", f"e2e/{part}.test.ts"],
-        cwd=WEB,
-        env={**os.environ, "LOOKLEFT_PREPARED": str(prepared), "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-4000:]
+    run_part(part, prepared)

@@ -120,7 +120,15 @@ def test_the_page_says_what_it_can_show(server: LocalServer) -> None:
     assert described["models"][0]["can"]["inference"]
     assert described["examples"][0]["source"]
     assert described["command"] == "lookleft explain tiny"
+    assert described["first"]["main"] == described["examples"][0]
+    assert described["known"] == []
     assert json.loads(ask(server, "GET", "/api/health")[2]) == {"status": "ok"}
+
+
+def test_a_model_that_is_not_known_cannot_be_opened(server: LocalServer) -> None:
+    status, _, content = ask(server, "POST", "/api/open", {"model": "../../etc"})
+    assert (status, json.loads(content)["error"]["code"]) == (404, "unknown_model")
+    assert posted(server, "/api/open", {"model": "main"})["models"][0]["key"] == "main"
 
 
 def test_the_page_and_its_files_are_served_with_a_strict_policy(server: LocalServer) -> None:

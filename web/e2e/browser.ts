@@ -56,7 +56,7 @@ export async function open({
     reducedMotion: "reduce",
     ...options,
   });
-  context.setDefaultTimeout(20_000);
+  context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   const home = address ?? prepared.url;
   page.on("request", (request) => {

@@ -38,6 +38,14 @@ test("a sentence that is too long is kept, and both ways out work", async () => 
   await settled(page, () => page.click('[data-notice="too_long"] button:first-of-type'));
   await page.waitForSelector('[data-notice="cut"]');
   expect(await page.locator("#grid-training canvas").count()).toBeGreaterThan(0);
+  await page.fill(TARGET, `${long}घर`);
+  await page.waitForSelector('[data-notice="too_long"]');
+  await settled(page, () => page.click('[data-notice="too_long"] button:last-of-type'));
+  await page.waitForSelector('[data-notice="too_long"]', { state: "detached" });
+  expect(await page.locator('[data-notice="cut"]').count()).toBe(0);
+  expect(await page.getAttribute("#grid-training", "aria-rowcount").then(Number)).toBeGreaterThan(
+    65,
+  );
 });
 
 test("letters the model never saw are named, and the sentence still runs", async () => {
@@ -123,7 +131,9 @@ test("a model that writes nothing has one lane, says why, and guesses a covered 
   const page = await openReady({ address: prepared.others });
   await settled(page, () => page.selectOption(".model select", "reader"));
   expect(await page.textContent(".lane.inference .reason")).toContain("all words at once");
-  expect(await page.locator(".bar .doors button:disabled").count()).toBeGreaterThan(0);
+  const audit = page.locator(".bar .doors button", { hasText: "Audit" });
+  expect(await audit.isDisabled()).toBe(true);
+  expect(await audit.getAttribute("title")).toContain("not meant for an encoder");
   await settled(page, () => page.click("button.piece >> nth=1"));
   await page.keyboard.press("5");
   await page.waitForSelector(".losses .share", { state: "attached" });
@@ -134,6 +144,20 @@ test("a decoder-only model has one text box and both lanes", async () => {
   const page = await openReady({ address: prepared.others });
   expect(await page.locator(".box").count()).toBe(1);
   await page.waitForSelector("#grid-inference [data-col]");
+});
+
+test("another known model is opened from the menu; one that has gone is named", async () => {
+  const page = await openReady({ expects: /400/ });
+  await page.selectOption(".model select", "runs/gone");
+  await expect.poll(() => page.textContent('[data-notice="open"]')).toContain("does not exist");
+  expect(await page.locator(".box").count()).toBe(2);
+  await settled(page, () => page.selectOption(".model select", "runs/writer"));
+  await expect.poll(() => page.locator(".box").count()).toBe(1);
+  expect(await page.textContent(".facts")).toContain("decoder-only");
+  expect(await page.locator('[data-notice="open"]').count()).toBe(0);
+  await page.selectOption(".model select", "main");
+  await expect.poll(() => page.locator(".box").count()).toBe(2);
+  expect(await page.inputValue("#text-source")).toBe(prepared.source);
 });
 
 test("a link made with another model says so; a damaged one says that", async () => {

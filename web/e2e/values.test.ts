@@ -129,6 +129,23 @@ test("a model's own words part from the reference, and the place is marked", asy
   expect(await page.locator("#grid-inference .row.other").count()).toBe(1);
 });
 
+test("a reader chooses another word, and the lane goes on from it", async () => {
+  const page = await openReady();
+  await page.click(".choose summary");
+  const other = page.locator(".choose button").nth(3);
+  const words = await other.locator("b").textContent();
+  await settled(page, () => other.click());
+  const said = page.locator('#grid-inference .row:has([data-row="2"]) .predicts');
+  await expect.poll(() => said.textContent()).toBe(`→${words}`);
+  expect(await page.getAttribute("[data-step]", "data-step")).toBe("4");
+  await page.click(".lane.inference button[aria-label='Step back']");
+  await expect.poll(() => page.getAttribute(".taken", "data-forced")).toBe("true");
+  expect(await page.textContent(".taken")).toContain(words!);
+  await page.click(".choose summary");
+  await settled(page, () => page.click(".choose .undo"));
+  await expect.poll(() => page.locator('.taken[data-forced="true"]').count()).toBe(0);
+});
+
 test("the cheater's lanes disagree, and the audit shows its leak above the diagonal", async () => {
   const page = await openReady();
   await settled(page, () => page.selectOption(".model select", "cheater"));

@@ -36,7 +36,7 @@ export function App({ source, shared }: { source: Source; shared: Shared | null 
   const t = strings(view.lang);
 
   const retry = useRef(() => {});
-  const state = useModel(source, isOffline, () => {
+  const [state, setState] = useModel(source, isOffline, () => {
     setOffline(false);
     if (isOffline) retry.current();
   });
@@ -94,6 +94,7 @@ export function App({ source, shared }: { source: Source; shared: Shared | null 
   const explorer: Explorer = {
     source,
     state,
+    setState,
     card,
     view,
     bounds: bounds.current,

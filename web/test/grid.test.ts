@@ -141,6 +141,7 @@ test("a file answers with the view whose settings match, and refuses the rest wi
     target: "घर",
     target_from: "typed" as const,
     inputs: "same" as const,
+    forced: [],
     is_masked: true,
     is_cached: true,
     cover: [],

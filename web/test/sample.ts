@@ -125,6 +125,7 @@ export function sampleTrace(change: Partial<Trace> = {}): Trace {
     settings: {
       target: "typed",
       inputs: "same",
+      forced: [],
       is_masked: true,
       is_cached: true,
       cover: [],
@@ -173,6 +174,7 @@ export function sampleTrace(change: Partial<Trace> = {}): Trace {
         ms: 1,
         scores: step + 1,
         chosen,
+        is_forced: false,
         candidates: [chosen],
         is_end: step === 2,
         next: COLUMNS[step + 1] ?? null,

@@ -64,6 +64,16 @@ test("a shorter sentence brings the cursor back inside, a fitting one changes no
   expect(fitted(START, BOUNDS)).toBe(START);
 });
 
+test("a chosen word stays while one looks around, and goes with its sentence", () => {
+  const chosen = next(START, { do: "set", to: { inputs: "own", forced: [7] } }, BOUNDS);
+  expect(chosen.forced).toEqual([7]);
+  expect(next(chosen, { do: "step", by: 1 }, BOUNDS).forced).toEqual([7]);
+  expect(next(chosen, { do: "set", to: { stage: 2, inputs: "own" } }, BOUNDS).forced).toEqual([7]);
+  for (const to of [{ source: "other" }, { model: "cheater" }, { inputs: "same" as const }]) {
+    expect(next(chosen, { do: "set", to }, BOUNDS).forced).toEqual([]);
+  }
+});
+
 test("another model gets an attention and heads that it has", () => {
   const kinds = [{ kind: "encoder_self" as const, n_layers: 1, n_heads: 2, is_masked: false }];
   const view = { ...START, heads: [{ layer: 3, head: 1 }] };

@@ -46,6 +46,7 @@ def explain(
     """Show a sentence in MODEL: a live page, or with --text, --svg, --html, --json one answer.
 
     Examples:
+      lookleft explain
       lookleft explain runs/en-hi
       lookleft explain runs/en-hi --src "I am going home." --text --layer 1 --head 2
       lookleft explain runs/en-hi --src "I am going home." --html out.html
@@ -54,7 +55,7 @@ def explain(
     Parameters
     ----------
     model
-        A run or model folder, or a .gguf file; without it the translator that comes along.
+        A run or model folder, or a .gguf file; without it the translator that comes along, en-hi.
     src
         What a translator reads; for other models their text.
     tgt
@@ -100,11 +101,12 @@ def explain(
     open_
         Open the browser, or with --no-open not.
     """
-    from lookleft.explore.notebook import bundled_model, explain_with
+    from lookleft.bundled import find_model
+    from lookleft.explore.notebook import explain_with
     from lookleft.explore.service import Explorer
     from lookleft.files import write_atomically
 
-    path = bundled_model() if model is None else Path(model)
+    path = find_model(model)
     explorer = Explorer("lookleft explain" if model is None else f"lookleft explain {model}")
     if not (text or svg or html or json_):
         if src is not None or tgt is not None:
@@ -157,6 +159,7 @@ def _serve(
     explorer: Explorer, path: Path, cheater: Path | None, port: int | None, *, is_opened: bool
 ) -> None:
     """Serve the page until Ctrl-C; the model is read meanwhile."""
+    from lookleft.explore.known import known_models
     from lookleft.explore.page import NOT_BUILT, Page
     from lookleft.explore.server import DEFAULT_PORT, LocalServer
     from lookleft.files import look_at
@@ -171,6 +174,7 @@ def _serve(
         if port is not None:
             raise
         server = LocalServer(explorer, 0)  # somebody else has the usual port
+    explorer.known = known_models(path)
     failures: list[LookleftError] = []
     loader = threading.Thread(target=_load, args=(explorer, path, cheater, server, failures))
     with server:

@@ -59,6 +59,7 @@ class Inference:
     layers: dict[tuple[Kind, int], Attention]
     logits: Tensor  # (N, V)
     reads: list[int]  # what each step read. N
+    said: list[int]  # what each step was taken to say: its likeliest token, or a forced one. N
     steps: list[Step]
 
 
@@ -100,12 +101,14 @@ def train_pass(lesson: Lesson) -> Training:
 def infer_steps(lesson: Lesson, *, is_own: bool, is_cached: bool) -> Inference:
     """The decoder's rows one at a time, each recorded; `is_own`: it reads what it wrote.
 
-    Ends after as many rows as training has, or when its own words end.
+    Its first words are the forced ones, if there are any. Ends after as many rows as training has,
+    or when its own words end.
     """
-    network = lesson.network
+    network, forced = lesson.network, lesson.forced
     assert isinstance(network, DecoderOnly | EncoderDecoder)
     reads = [lesson.columns[0].id]
     rows: list[dict[tuple[Kind, int], dict[str, Tensor]]] = []
+    said: list[int] = []
     logits, steps = [], []
     with capture(network) as seen:
         lane = _cached(lesson, network, reads) if is_cached else _recomputed(lesson, network, reads)
@@ -114,13 +117,14 @@ def infer_steps(lesson: Lesson, *, is_own: bool, is_cached: bool) -> Inference:
             seen.clear()
             logits.append(answer.clone())
             steps.append(step)
-            chosen = int(answer.argmax())
-            is_given = not is_own or len(reads) < lesson.n_given
-            if len(reads) == lesson.n_rows or (not is_given and chosen == lesson.eos):
+            is_forced = len(said) < len(forced)
+            said.append(forced[len(said)] if is_forced else int(answer.argmax()))
+            is_given = not is_forced and (not is_own or len(reads) < lesson.n_given)
+            if len(reads) == lesson.n_rows or (not is_given and said[-1] == lesson.eos):
                 break
-            reads.append(lesson.columns[len(reads)].id if is_given else chosen)
+            reads.append(lesson.columns[len(reads)].id if is_given else said[-1])
     layers = {at: _stacked([row[at] for row in rows]) for at in rows[0]}
-    return Inference(layers, torch.stack(logits), reads, steps)
+    return Inference(layers, torch.stack(logits), reads, said, steps)
 
 
 Lane = Iterator[tuple[Tensor, Step, Tensor]]  # logits (V,), cost, position of each key seen (S,)

@@ -35,6 +35,7 @@ def trace_json(trace: Trace) -> dict[str, Any]:
         "settings": {
             "target": "typed" if trace.is_target_typed else "model",
             "inputs": request.inputs,
+            "forced": list(request.forced),
             "is_masked": trace.is_masked,
             "is_cached": request.is_cached,
             "cover": list(request.cover),
@@ -142,15 +143,16 @@ def _inference_json(trace: Trace, lane: Inference) -> dict[str, Any]:
             {
                 "step": t,
                 "row": t,
-                "is_given": not is_own or t < lesson.n_given,
+                "is_given": not is_own or t < lesson.n_given or 0 < t <= len(lesson.forced),
                 "cache_length": step.cache_length,
                 "reused": max(step.cache_length - 1, 0),
                 "cache_bytes": step.cache_bytes,
                 "ms": round(step.ms, 3),
                 "scores": t + 1 if trace.request.is_cached else (t + 1) ** 2,
-                "chosen": candidates[0],
+                "chosen": _candidate(trace.bundle, log_probs[t], lane.said[t]),
+                "is_forced": t < len(lesson.forced),
                 "candidates": candidates,
-                "is_end": candidates[0]["id"] == lesson.eos,
+                "is_end": lane.said[t] == lesson.eos,
                 "next": asdict(columns[t + 1]) if t + 1 < n_steps else None,
             }
         )
@@ -164,7 +166,7 @@ def _inference_json(trace: Trace, lane: Inference) -> dict[str, Any]:
         "scores": sum(step["scores"] for step in steps),
         "scores_cached": sum(counts),
         "scores_uncached": sum(n * n for n in counts),
-        "text": _own_text(trace, lane, steps[-1]["chosen"]["id"]) if is_own else None,
+        "text": _own_text(trace, lane) if is_own else None,
     }
 
 
@@ -178,9 +180,10 @@ def _columns_read(trace: Trace, lane: Inference) -> list[Token]:
     return [*start, *written_text(trace.bundle, lane.reads[n_start:]).tokens]
 
 
-def _own_text(trace: Trace, lane: Inference, last: int) -> str:
+def _own_text(trace: Trace, lane: Inference) -> str:
     """What the model says when it reads its own words, its last choice included."""
-    said = [id for id in (*lane.reads[_n_start(trace) :], last) if id != trace.lesson.eos]
+    ids = (*lane.reads[_n_start(trace) :], lane.said[-1])
+    said = [id for id in ids if id != trace.lesson.eos]
     return written_text(trace.bundle, said).text
 
 
@@ -192,15 +195,18 @@ def _n_start(trace: Trace) -> int:
 def _candidates(bundle: Bundle, log_probs: Tensor) -> list[dict[str, Any]]:
     """The likeliest next tokens. (V,) -> JSON."""
     best = log_probs.nan_to_num(nan=-torch.inf).topk(min(N_CANDIDATES, log_probs.numel()))
-    return [
-        {
-            "id": id,
-            "text": label_of(bundle, id),
-            "prob": plain(float(log_probs[id].exp())),
-            "log_prob": plain(float(log_probs[id])),
-        }
-        for id in best.indices.tolist()
-    ]
+    return [_candidate(bundle, log_probs, id) for id in best.indices.tolist()]
+
+
+def _candidate(bundle: Bundle, log_probs: Tensor, id: int) -> dict[str, Any]:
+    """One next token and how likely it is. (V,) -> JSON."""
+    log_prob = float(log_probs[id])
+    return {
+        "id": id,
+        "text": label_of(bundle, id),
+        "prob": plain(math.exp(log_prob)),
+        "log_prob": plain(log_prob),
+    }
 
 
 def _sameness_json(trace: Trace) -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ from lookleft.models import AnyModel, DecoderOnly, EncoderDecoder, EncoderOnly
 
 Kind = Literal["decoder_self", "cross", "encoder_self"]
 Count = Annotated[int, Field(ge=0, le=HARD_LIMIT)]
+Words = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(max_length=HARD_LIMIT)]  # as ids
 
 # Where the attention of each kind lies in a network: the names that `capture` uses.
 PLACES: dict[Kind, str] = {
@@ -38,6 +39,7 @@ class TraceRequest(Frozen):
     target: str | None = None  # what the decoder works on; for an encoder-only model the text
     target_from: Literal["typed", "model"] = "typed"  # who wrote the target, or goes on from it
     inputs: Literal["same", "own"] = "same"  # what inference reads: the target, or its own words
+    forced: Words = ()  # what its first steps are taken to say, if it reads its own words
     is_masked: bool | None = None  # None: as the model was trained
     is_cached: bool = True
     cover: tuple[Count, ...] = ()  # tokens replaced by the mask token (encoder-only)
@@ -69,6 +71,7 @@ class Lesson:
     wanted: tuple[Token, ...]  # what each row should say. T
     batch: Batch  # (1, T + padding)
     n_given: int  # tokens inference starts from when it reads its own words
+    forced: tuple[int, ...] = ()  # what its first steps say, whatever the model would
     eos: int | None = None  # the token with which the model ends
     cut: Cut | None = None
 
@@ -80,6 +83,7 @@ class Lesson:
 def make_lesson(bundle: Bundle, request: TraceRequest) -> Lesson:
     """The request as tokens and tensors; refuses what this model cannot do."""
     network = with_mask(bundle.network, request.is_masked)
+    _check_forced(network, request)
     if isinstance(network, EncoderDecoder):
         return _translation(bundle, network, request)
     if request.source is not None:
@@ -164,6 +168,7 @@ def _translation(bundle: Bundle, network: EncoderDecoder, request: TraceRequest)
             wanted=target.tokens,
             batch=translation_batch([source.ids], [target.ids], network.config.start_id),
             n_given=1,
+            forced=request.forced,
             eos=eos,
             cut=cut,
         ),
@@ -194,6 +199,7 @@ def _continuation(bundle: Bundle, network: DecoderOnly, request: TraceRequest) -
             wanted=text.tokens[1:],
             batch=next_token_batch([text.ids]),
             n_given=n_given,
+            forced=request.forced,
             eos=eos,
             cut=cut,
         ),
@@ -265,6 +271,21 @@ def _fitting(
             hard_limit=HARD_LIMIT,
         )
     return replace(tokens, tokens=tokens.tokens[:limit]), Cut(side, limit, count)
+
+
+def _check_forced(network: AnyModel, request: TraceRequest) -> None:
+    """Words can be put into the mouth of a model only where it reads its own."""
+    if request.forced and request.inputs != "own":
+        raise ExploreError(
+            "bad_request", "forced words need inputs 'own': else the target is read", field="forced"
+        )
+    size = network.config.vocab_size
+    if any(id >= size for id in request.forced):
+        raise ExploreError(
+            "bad_request",
+            f"token {max(request.forced)} cannot be forced: the vocabulary has {size:,}",
+            field="forced",
+        )
 
 
 def _refuse_cover(request: TraceRequest) -> None:

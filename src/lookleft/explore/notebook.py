@@ -7,9 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
-import lookleft
 from lookleft.bundle import Bundle, load
-from lookleft.errors import FileError
+from lookleft.bundled import find_model
 from lookleft.explore.draw_svg import draw_svg
 from lookleft.explore.draw_text import draw_text
 from lookleft.explore.layout import head_json, trace_json
@@ -19,7 +18,7 @@ from lookleft.explore.page import Page, weights_table
 from lookleft.explore.service import Explorer
 from lookleft.explore.stages import Stage
 from lookleft.explore.trace import Trace
-from lookleft.files import look_at, write_atomically
+from lookleft.files import write_atomically
 from lookleft.models import AnyModel
 
 FRAME_HEIGHT = 900
@@ -92,6 +91,7 @@ def explain(
     layer: int = 0,
     head: int = 0,
     inputs: Literal["same", "own"] = "same",
+    forced: Iterable[int] = (),
     write: bool = False,
     max_new: int = 24,
     is_masked: bool | None = None,
@@ -106,16 +106,18 @@ def explain(
     translator that comes with lookleft. Translators read `src` and, if it is given, the
     translation `tgt`; other models read one text, in either. Without any text an example is taken.
     `write` lets the model write the target, or go on from it. `inputs="own"` lets inference read
-    its own words; `is_masked` puts the mask on or off, None as it was trained; `cover` names
-    tokens that an encoder shall guess; `pad` adds columns of padding.
+    its own words, of which the first are the ids `forced`; `is_masked` puts the mask on or off,
+    None as it was trained; `cover` names tokens that an encoder shall guess; `pad` adds columns of
+    padding.
     """
     explorer = Explorer()
-    for key, given in (("main", bundled_model() if model is None else model), ("cheater", cheater)):
-        if given is not None:
-            bundle, path = _loaded(given)
-            explorer.add(bundle, key, path)
-            if key == "main" and path is not None:
-                explorer.command = f"lookleft explain {path}"
+    bundle, path = _loaded(model)
+    explorer.add(bundle, "main", path)
+    if isinstance(model, str | Path):
+        explorer.command = f"lookleft explain {model}"
+    if cheater is not None:
+        bundle, path = _loaded(cheater)
+        explorer.add(bundle, "cheater", path)
     return explain_with(
         explorer,
         src,
@@ -124,6 +126,7 @@ def explain(
         layer=layer,
         head=head,
         inputs=inputs,
+        forced=tuple(forced),
         target_from="model" if write else "typed",
         max_new=max_new,
         is_masked=is_masked,
@@ -147,20 +150,10 @@ def explain_with(
     return Explanation(explorer, explorer.trace(request))
 
 
-def bundled_model() -> Path:
-    """The folder of the translator that comes with lookleft."""
-    folder = Path(lookleft.__file__).parent / "bundled" / "en-hi"
-    if look_at(folder) != "folder":
-        raise FileError(
-            "no translator came with this copy of lookleft: name a model, as in "
-            "`lookleft explain runs/en-hi`, or train one: `lookleft train --out runs/en-hi`"
-        )
-    return folder
-
-
-def _loaded(given: Bundle | AnyModel | str | Path) -> tuple[Bundle, Path | None]:
+def _loaded(given: Bundle | AnyModel | str | Path | None) -> tuple[Bundle, Path | None]:
     if isinstance(given, Bundle):
         return given, None
-    if isinstance(given, str | Path):
-        return load(given), Path(given)
+    if given is None or isinstance(given, str | Path):
+        path = find_model(given)
+        return load(path), path
     return Bundle(given), None

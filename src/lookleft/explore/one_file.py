@@ -61,7 +61,7 @@ def _variants(trace: Trace, cards: Sequence[ModelCard]) -> list[dict[str, Any]]:
     if trace.inference is None:
         return []
     turned: list[dict[str, Any]] = [
-        {"inputs": "same" if request.inputs == "own" else "own"},
+        {"inputs": "same" if request.inputs == "own" else "own", "forced": ()},
         {"is_cached": not request.is_cached},
         {"is_masked": not trace.is_masked},
     ]

@@ -37,7 +37,7 @@ STATUS: dict[str, HTTPStatus] = {
 }
 _OF_TRACE = re.compile(r"/api/trace/([0-9a-f]{1,32})/(head|json|html)")
 _ASSET = re.compile(r"/assets/([A-Za-z0-9_.-]{1,100})")
-_POSTS = {"/api/tokens", "/api/trace", "/api/prove", "/api/beam", "/api/audit"}
+_POSTS = {"/api/tokens", "/api/trace", "/api/prove", "/api/beam", "/api/audit", "/api/open"}
 _GETS = {"/", "/index.html", "/api/model", "/api/health"}
 Place = Annotated[int, Field(ge=0)]
 
@@ -77,6 +77,12 @@ class ProveQuestion(Frozen):
     head: Place = 0
     row: Place
     column: Place
+
+
+class OpenQuestion(Frozen):
+    """Which of the known models shall be read?"""
+
+    model: str
 
 
 class AuditQuestion(Frozen):
@@ -125,6 +131,8 @@ class Router:
             return explorer.prove(
                 cell.trace, cell.kind, cell.layer, cell.head, cell.row, cell.column
             )
+        if path == "/api/open":
+            return explorer.open(OpenQuestion.parse(values, "the request").model)
         if path == "/api/beam":
             return explorer.beam(BeamRequest.parse(values, "the request"))
         return explorer.audit(AuditQuestion.parse(values, "the request").trace)

@@ -30,6 +30,7 @@ from lookleft.models import EncoderDecoder
 
 MAX_TRACES = 16
 MAX_BYTES = 1 << 30  # of all traces kept
+MAX_OPENED = 3  # known models held in memory at once
 
 State = Literal["loading", "ready", "failed"]
 
@@ -49,6 +50,7 @@ class Explorer:
     def __init__(self, command: str = "lookleft explain") -> None:
         self.command = command
         self.models: dict[str, Shown] = {}
+        self.known: dict[str, Path] = {}  # models that can be opened too, by name
         self.state: State = "loading"
         self.name, self.phase = "", "reading weights"
         self.message: str | None = None
@@ -83,6 +85,18 @@ class Explorer:
         if key == "main":
             self.name, self.state = name, "ready"
 
+    def open(self, name: str) -> dict[str, Any]:
+        """Read one of the known models, unless it is open; get what there is to see then."""
+        if name not in self.models:
+            if name not in self.known:
+                raise ExploreError("unknown_model", f"there is no model {name!r:.80} to open")
+            with self._lock:
+                self.add(load(self.known[name]), name, self.known[name])
+                opened = [key for key in self.models if key in self.known]
+                for key in opened[:-MAX_OPENED]:
+                    del self.models[key]
+        return self.describe()
+
     def load_examples(self, path: Path) -> None:
         """Find more sentences to begin with; takes seconds, so it comes after everything else."""
         shown = self.models["main"]
@@ -100,6 +114,8 @@ class Explorer:
             "message": self.message,
             "models": [one.card.to_json() for one in shown],
             "examples": [e.to_json() for one in shown[:1] for e in one.examples],
+            "first": {one.card.key: one.examples[0].to_json() for one in shown},
+            "known": [name for name in self.known if name not in self.models],
             "command": self.command,
             "lookleft": lookleft.__version__,
         }

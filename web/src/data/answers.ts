@@ -16,6 +16,8 @@ export interface ModelState {
   message: string | null;
   models: ModelCard[];
   examples: Example[];
+  first: Record<string, Example>; // by model: the sentence it begins with
+  known: string[]; // models that can be opened too
   command: string;
   lookleft: string;
 }
@@ -26,6 +28,7 @@ export interface TraceRequest {
   target: string | null;
   target_from: Author;
   inputs: Inputs;
+  forced: number[]; // ids that the first steps are taken to say
   is_masked: boolean | null; // null: as the model was trained
   is_cached: boolean;
   cover: number[];

@@ -19,6 +19,7 @@ export interface HeadPlace {
 export interface Source {
   readonly isLive: boolean;
   model(): Promise<ModelState>;
+  open(model: string): Promise<ModelState>;
   tokens(
     model: string,
     side: "source" | "target",
@@ -79,6 +80,7 @@ function query(place: HeadPlace): string {
 export const live: Source = {
   isLive: true,
   model: () => ask("api/model"),
+  open: (model) => ask("api/open", { model }),
   tokens: (model, side, text, stop) => ask("api/tokens", { model, side, text }, stop),
   trace: (request, stop) => ask("api/trace", request, stop),
   head: (trace, place) => ask(`api/trace/${trace}/head?${query(place)}`),
@@ -119,9 +121,12 @@ export function fromFile(file: FileData): Source {
           target: trace.target.text,
           difficulty: 0,
         })),
+        first: {},
+        known: [],
         command: file.command,
         lookleft: file.lookleft,
       }),
+    open: () => Promise.reject(absent()),
     tokens: () => Promise.reject(absent()),
     trace: (request) =>
       kept(

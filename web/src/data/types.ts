@@ -100,7 +100,8 @@ export interface Step {
   cache_bytes: number;
   ms: number;
   scores: number;
-  chosen: Candidate;
+  chosen: Candidate; // what the step is taken to say
+  is_forced: boolean; // the reader chose it, not the model
   candidates: Candidate[];
   is_end: boolean;
   next: Token | null;
@@ -155,6 +156,7 @@ export interface Problem {
 export interface Settings {
   target: Author;
   inputs: Inputs;
+  forced: number[];
   is_masked: boolean;
   is_cached: boolean;
   cover: number[];

@@ -21,6 +21,7 @@ export interface Pointed {
 export interface Explorer {
   source: Source;
   state: ModelState;
+  setState: (state: ModelState) => void; // after another model was opened
   card: ModelCard;
   view: View;
   bounds: Bounds;

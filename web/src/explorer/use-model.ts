@@ -10,7 +10,7 @@ export function useModel(
   source: Source,
   isOffline: boolean,
   onBack: () => void,
-): ModelState | null {
+): [state: ModelState | null, setState: (state: ModelState) => void] {
   const [state, setState] = useState<ModelState | null>(null);
   useEffect(() => {
     let isOver = false;
@@ -37,5 +37,5 @@ export function useModel(
       window.clearTimeout(timer);
     };
   }, [source, isOffline]);
-  return state;
+  return [state, setState];
 }

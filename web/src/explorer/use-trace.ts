@@ -33,6 +33,7 @@ export function requestOf(view: View, card: ModelCard): TraceRequest | null {
     target: needsTarget ? view.target : null,
     target_from: view.author,
     inputs: view.inputs,
+    forced: view.inputs === "own" ? view.forced : [],
     is_masked: card.mask === null ? null : view.isMasked,
     is_cached: view.isCached,
     cover: card.family === "encoder-only" ? view.cover : [],

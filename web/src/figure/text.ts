@@ -32,6 +32,7 @@ export function pythonOf(view: View, model: string, isTranslator: boolean): stri
     isTranslator ? isTyped && `tgt=${quoted(view.target)}` : `src=${quoted(view.target)}`,
     !isTyped && "write=True",
     view.inputs === "own" && 'inputs="own"',
+    view.inputs === "own" && view.forced.length > 0 && `forced=[${view.forced.join(", ")}]`,
     !view.isMasked && "is_masked=False",
     !view.isCached && "is_cached=False",
   ];

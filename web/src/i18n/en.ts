@@ -7,6 +7,7 @@ export const en = {
   skip: "Skip to the grids",
   bar: {
     model: "Model",
+    others: "open another",
     layers: (encoder: number | null, decoder: number | null) =>
       `${[encoder, decoder].filter((n) => n !== null).join("+")} layers`,
     heads: (n: number) => `${n} heads`,
@@ -99,6 +100,9 @@ export const en = {
     noCache: (n: number) => `cache off: all ${n} rows computed again`,
     top: "top",
     ended: "the model says: end",
+    choose: "choose",
+    chosen: "your choice",
+    unchoose: "let the model choose again",
     noInference: {
       encoder_self:
         "The encoder runs once over the whole source, in training and in inference alike. There is no second lane.",

@@ -7,6 +7,7 @@ export const hi: Strings = {
   skip: "सीधे तालिकाओं पर जाएँ",
   bar: {
     model: "मॉडल",
+    others: "दूसरा खोलें",
     layers: (encoder, decoder) => `${[encoder, decoder].filter((n) => n !== null).join("+")} परतें`,
     heads: (n) => `${n} हेड`,
     step: (n) => `चरण ${n}`,
@@ -94,6 +95,9 @@ export const hi: Strings = {
     noCache: (n) => `कैश बंद: सभी ${n} पंक्तियाँ दोबारा गिनी गईं`,
     top: "सबसे ऊपर",
     ended: "मॉडल कहता है: समाप्त",
+    choose: "चुनें",
+    chosen: "आपका चुनाव",
+    unchoose: "फिर से मॉडल चुने",
     noInference: {
       encoder_self: "एनकोडर पूरे मूल पर एक ही बार चलता है, प्रशिक्षण में भी और अनुमान में भी। दूसरी लेन नहीं है।",
       cross: "",

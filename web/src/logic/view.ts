@@ -32,6 +32,7 @@ export interface View {
   isPlaying: boolean;
   speed: 1 | 2 | 3;
   inputs: Inputs;
+  forced: number[]; // ids of words that the reader put into the right lane's mouth
   isMasked: boolean;
   isCached: boolean;
   isGrouped: boolean;
@@ -72,6 +73,7 @@ export const START: View = {
   isPlaying: false,
   speed: 2,
   inputs: "same",
+  forced: [],
   isMasked: true,
   isCached: true,
   isGrouped: false,
@@ -94,6 +96,9 @@ export type Action =
   | { do: "pick"; place: Place; isAdded: boolean }
   | { do: "row"; row: number; isAdded: boolean };
 
+// Words chosen for one sentence mean nothing in another.
+const SENTENCE = ["model", "source", "target", "author", "inputs"] as const;
+
 const within = (x: number, low: number, high: number) => Math.max(low, Math.min(high, x));
 
 /** The head whose arithmetic is shown. */
@@ -110,8 +115,10 @@ export function placeOf(view: View): { kind: Kind } & Place {
 export function next(view: View, action: Action, bounds: Bounds): View {
   const at = inspected(view);
   switch (action.do) {
-    case "set":
-      return { ...view, ...action.to };
+    case "set": {
+      const isOther = SENTENCE.some((key) => (action.to[key] ?? view[key]) !== view[key]);
+      return { ...view, ...(isOther ? { forced: [] } : {}), ...action.to };
+    }
     case "stage":
       return { ...view, stage: within(view.stage + action.by, 1, 5) as Stage };
     case "step": {

@@ -3,10 +3,11 @@ import { recall } from "../explorer/settings";
 import { LANGS } from "../i18n";
 import { millions } from "../logic/numbers";
 import type { Lang, Panel, Theme } from "../logic/view";
+import { ModelMenu } from "./model-menu";
 
 /** The model's card in one line, and the doors to everything that opens on top. */
 export function Bar() {
-  const { card, state, view, set, t } = useExplorer();
+  const { card, view, set, t } = useExplorer();
   const facts = [
     card.is_cheater && t.bar.cheaterWhy,
     card.family,
@@ -33,26 +34,7 @@ export function Bar() {
   return (
     <header class="bar">
       <h1>lookleft</h1>
-      <label class="model">
-        <span class="hidden-text">{t.bar.model}</span>
-        <select
-          value={card.key}
-          onChange={(event) => {
-            const model = event.currentTarget.value;
-            // A cheater is first seen as it was trained: without the mask.
-            set({
-              model,
-              isMasked: state.models.find(({ key }) => key === model)?.mask !== "none",
-            });
-          }}
-        >
-          {state.models.map(({ key, name, is_cheater }) => (
-            <option key={key} value={key}>
-              {is_cheater ? `${name} (${t.bar.cheater})` : name}
-            </option>
-          ))}
-        </select>
-      </label>
+      <ModelMenu />
       <p class="facts">{facts.filter(Boolean).join(" · ")}</p>
       <nav class="doors" aria-label="lookleft">
         <button type="button" onClick={() => set({ tour: leftAt ?? 0, panel: null })}>

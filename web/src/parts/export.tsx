@@ -24,7 +24,7 @@ export function ExportPanel() {
   const grid = view.lane === "training" ? training : inference;
   const python = pythonOf(
     view,
-    state.command.split(" ").at(-1) ?? card.name,
+    state.command.replace(/^lookleft explain ?/, "") || card.name,
     card.family === "encoder-decoder",
   );
   if (!trace) {

@@ -1,7 +1,7 @@
 import { useExplorer } from "../explorer/explorer";
-import { label, langOf, standing } from "../logic/labels";
 import { bytes, fixed } from "../logic/numbers";
 import type { LaneName } from "../logic/view";
+import { Candidates } from "./choose";
 import { GridView } from "./grid/grid";
 import { Outline } from "./states";
 import { Strip } from "./strip";
@@ -201,20 +201,7 @@ function InferenceLane() {
             )}
           </p>
         )}
-        {step && (
-          <p>
-            {t.lanes.top}:{" "}
-            {step.candidates.slice(0, 3).map((candidate, i) => (
-              <span key={candidate.id}>
-                {i > 0 && " · "}
-                <b lang={langOf(candidate.text)}>{standing(candidate.text)}</b>{" "}
-                {fixed(candidate.prob, 2)}
-              </span>
-            ))}
-            {step.is_end && <span class="end"> · {t.lanes.ended}</span>}
-            {view.inputs === "own" && step.next && <span> → {label(step.next)}</span>}
-          </p>
-        )}
+        <Candidates run={run} />
         <p>
           {t.lanes.workInference(
             run.passes,

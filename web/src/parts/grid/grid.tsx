@@ -76,6 +76,7 @@ export function GridView({ grid, badRows, otherRow, strip }: Props) {
         id={id}
         tabIndex={0}
         class={`grid stage-${view.stage} ${layout.isCanvas ? "drawn" : ""}`}
+        style={{ "--cell-height": `${Math.max(24, Math.min(layout.cell, 40))}px` }}
         aria-label={t.lanes.grid[grid.lane]}
         aria-rowcount={grid.rows.length + 1}
         aria-colcount={grid.cols.length + 1}

@@ -108,14 +108,19 @@ export class GridRow extends Component<RowProps> {
         data-value={state === "absent" ? undefined : String(value)}
         style={{
           width: `${layout.cell}px`,
-          height: `${Math.max(24, Math.min(layout.cell, 40))}px`,
           background: paint?.ground ?? "",
           color: paint?.ink ?? "",
           ...(from ? { "--from": from } : {}),
         }}
       >
-        {isCursor && <span class="hidden-text">{cellName(grid, row, col, t)}</span>}
-        <span aria-hidden={isCursor}>{text}</span>
+        {isCursor ? (
+          <>
+            <span class="hidden-text">{cellName(grid, row, col, t)}</span>
+            <span aria-hidden="true">{text}</span>
+          </>
+        ) : (
+          text
+        )}
       </div>
     );
   }

@@ -70,21 +70,26 @@ function Stack({ row }: { row: number }) {
     );
   }
   const scale = HEIGHT / 2 / reach;
-  const bars = [];
-  for (let d = 0; d < v.cols; d++) {
-    let [up, down] = [0, 0];
-    for (const [i, c] of columns.entries()) {
-      const x = part(c, d);
-      const size = Math.abs(x) * scale;
-      const y = x >= 0 ? HEIGHT / 2 - up - size : HEIGHT / 2 + down;
-      if (x >= 0) up += size;
-      else down += size;
-      bars.push(
-        <rect key={`${c} ${d}`} x={d * 10 + 1} y={y} width="8" height={size} fill={HUES[i]}>
-          <title>{`${label(head.columns[c]!)}: ${fixed(weights.at(row, c))} × ${fixed(v.at(c, d))} = ${fixed(x)}`}</title>
-        </rect>,
-      );
-    }
-  }
-  return <>{bars}</>;
+  const up = new Float64Array(v.cols);
+  const down = new Float64Array(v.cols);
+  // One path for all bars of a column: hundreds of elements would be made anew at every step.
+  return (
+    <>
+      {columns.map((c, i) => {
+        let bars = "";
+        for (let d = 0; d < v.cols; d++) {
+          const x = part(c, d);
+          const size = Math.abs(x) * scale;
+          const y = x >= 0 ? HEIGHT / 2 - up[d]! - size : HEIGHT / 2 + down[d]!;
+          (x >= 0 ? up : down)[d]! += size;
+          bars += `M${d * 10 + 1} ${y.toFixed(2)}h8v${size.toFixed(2)}h-8z`;
+        }
+        return (
+          <path key={i} d={bars} fill={HUES[i]}>
+            <title>{`${label(head.columns[c]!)}: ${fixed(weights.at(row, c))}`}</title>
+          </path>
+        );
+      })}
+    </>
+  );
 }
