@@ -212,6 +212,14 @@ class Model(Bundle):
         return self.encode(text) if isinstance(text, str) else text
 
 
-def load(path: str | Path, *, dtype: torch.dtype = torch.float32, engine: Engine = "auto") -> Model:
-    """The model in a run folder, a model folder (ours or Hugging Face's) or a GGUF file."""
+def load(
+    path: str | Path | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
+    engine: Engine = "auto",
+) -> Model:
+    """The model in a run folder, a model folder (ours or Hugging Face's) or a GGUF file.
+
+    None means the English-Hindi translator that comes with lookleft, "en-hi".
+    """
     return Model(**vars(load_bundle(path, dtype=dtype)), engine=engine)

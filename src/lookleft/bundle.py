@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from lookleft.bundled import find_model
 from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
 from lookleft.errors import ConfigError, FileError, InputError
 from lookleft.files import (
@@ -147,9 +148,12 @@ class Bundle:
         return values
 
 
-def load(path: str | Path, *, dtype: torch.dtype = torch.float32) -> Bundle:
-    """The model in a run folder, a model folder (ours or Hugging Face's) or a GGUF file."""
-    path = Path(path)
+def load(path: str | Path | None = None, *, dtype: torch.dtype = torch.float32) -> Bundle:
+    """The model in a run folder, a model folder (ours or Hugging Face's) or a GGUF file.
+
+    None, and the name of a model that comes with lookleft, mean that one; a path that exists wins.
+    """
+    path = find_model(path)
     found = look_at(path)
     if found == "nothing":
         raise FileError(f"{path}: does not exist; give a model folder or a .gguf file")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 from functools import partial
@@ -12,14 +13,16 @@ from typing import Any
 
 import pytest
 
+from lookleft import bundled
 from lookleft.cli import translate as translate_file
-from lookleft.cli.translate import is_file_name
+from lookleft.cli.translate import is_file_name, is_sentence
 from lookleft.errors import FileError, InputError
 from lookleft.train.run import Run
 from lookleft.train.settings import read_settings
 
 # The engine has tests of its own; here it would have to be compiled first.
 translate = partial(translate_file.translate, engine="torch")
+CaptureText = pytest.CaptureFixture[str]
 PAIRS = {"I am fine": "मैं ठीक हूँ", "How are you?": "आप कैसे हैं?", "home": "घर"}
 
 
@@ -131,7 +134,7 @@ def test_a_terminal_is_asked_for_sentences(
     assert "score -0." in shown.err
     assert "tokens" in shown.err
     assert ":n takes a number from 1 to 16" in shown.err
-    assert f'lookleft explain {trained} --src "home"' in shown.err
+    assert f'lookleft explain {trained} --src "home" --text' in shown.err
     assert prompts == ["src> "] * 7
 
 
@@ -143,6 +146,67 @@ def test_words_are_told_from_names_of_files(tmp_path: Path) -> None:
     assert not is_file_name("I am fine.")
     assert not is_file_name("Hello.")
     assert not is_file_name("home")
+    assert not is_file_name("घर " * 400)  # longer than any name may be
+
+
+def test_a_sentence_is_told_from_a_misspelt_model(tmp_path: Path) -> None:
+    (tmp_path / "my model").mkdir()
+    for sentence in ("How are you?", "Hello!", "I am fine", "Is it his/hers?", "घर " * 400, "a\nb"):
+        assert is_sentence(sentence)
+    for model in ("runs/en-ih", "en-ih", "my/other model", "my model.gguf", "home"):
+        assert not is_sentence(model)
+    assert not is_sentence(str(tmp_path / "my model"))
+
+
+def test_without_a_model_the_bundled_one_translates(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: CaptureText
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bundled, "FOLDER", tmp_path / "bundled")
+    with pytest.raises(FileError, match="came without its translator"):
+        translate("How are you?")
+    shutil.copytree(trained / "model", tmp_path / "bundled" / "en-hi")
+    translate("How are you?")
+    translate("en-hi", "home")
+    typed(monkeypatch, b"I am fine\n")
+    translate(quiet=True)
+    assert capsys.readouterr().out == "आप कैसे हैं?\nघर\nमैं ठीक हूँ\n"
+    typed(monkeypatch, b"", is_terminal=True)
+    answers = iter(["home", ":why", ":q"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(answers))
+    translate()
+    shown = capsys.readouterr()
+    assert shown.out == "    घर\n"
+    assert 'lookleft explain en-hi --src "home" --text' in shown.err
+
+
+def test_one_sentence_does_not_wait_for_the_engine_to_be_compiled(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: CaptureText
+) -> None:
+    monkeypatch.setattr("lookleft.engine.compiling.is_compiled", lambda: False)
+    translate_file.translate(str(trained), "home")
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("घर\n", "")  # else it would say that it compiles
+
+
+def test_a_misspelt_model_is_not_translated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileError, match=r'en-ih: does not exist.*translate en-hi "en-ih"'):
+        translate("en-ih")
+    with pytest.raises(FileError, match="runs/none: does not exist"):
+        translate("runs/none", "I am fine.")
+
+
+def test_a_folder_that_exists_comes_before_a_bundled_name(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: CaptureText
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bundled, "FOLDER", tmp_path / "bundled")  # there is none
+    shutil.copytree(trained / "model", tmp_path / "en-hi")
+    translate("en-hi", "home")
+    assert capsys.readouterr().out == "घर\n"
 
 
 @pytest.mark.parametrize(

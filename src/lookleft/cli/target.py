@@ -12,12 +12,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from lookleft.bundled import find_model
 from lookleft.errors import FileError, LookleftError, MissingExtraError
 from lookleft.files import read_json
 
 _FORMS = (
-    "write module:factory, file.py:factory, transformers:ClassName, model.gguf, or a folder with "
-    "config.json and model.safetensors"
+    "write module:factory, file.py:factory, transformers:ClassName, model.gguf, en-hi, or a folder "
+    "with config.json and model.safetensors"
 )
 _MAX_CONFIG = 10_000_000  # bytes
 
@@ -33,8 +34,9 @@ def load_target(target: str, *, seed: int = 0) -> Callable[..., Any]:
     import torch
 
     torch.manual_seed(seed)
-    if Path(target).is_dir():
-        return _from_folder(Path(target))
+    path = find_model(target)
+    if path.is_dir():
+        return _from_folder(path)
     if target.endswith(".gguf"):
         return _from_lookleft(Path(target))
     place, colon, name = target.rpartition(":")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
 
 from cyclopts import Parameter
 
+from lookleft.bundled import DEFAULT, NAMES
 from lookleft.cli.talk import ask, say
 from lookleft.errors import FileError, InputError
 
@@ -20,10 +23,12 @@ if TYPE_CHECKING:
     from lookleft.generate.translate import Translation, Translator
 
 CHUNK = 2048  # lines read before they are translated: enough to sort by length
+SENTENCE_ENDS = (".", "?", "!", "…", "।")
+MODEL_ENDS = (".gguf", ".safetensors", ".json", ".toml")
 
 
 def translate(
-    model: str,
+    model: str | None = None,
     text: str | None = None,
     *,
     beam: int = 1,
@@ -41,10 +46,14 @@ def translate(
 ) -> None:
     """Translate TEXT, the lines of a file, or those of standard input, with MODEL.
 
+    Without MODEL the English-Hindi translator that comes along is used; its name is en-hi. One
+    argument that names nothing and reads like a sentence is TEXT.
+
     Lines keep their order; each gives one line. One that cannot be translated gives an empty
     line, and is named on standard error. On a terminal, without TEXT, sentences are asked for.
 
     Examples:
+      lookleft translate "How are you?"
       lookleft translate runs/en-hi "I am fine."
       lookleft translate runs/en-hi in.en --beam 5 > out.hi
       lookleft translate runs/en-hi < in.en > out.hi
@@ -52,7 +61,7 @@ def translate(
     Parameters
     ----------
     model
-        A run folder or model folder of an encoder-decoder.
+        A run folder or model folder of an encoder-decoder; en-hi is the one that comes along.
     text
         A sentence, or the name of a file with one on each line.
     beam
@@ -70,7 +79,8 @@ def translate(
     to
         Language of the target.
     engine
-        What computes: auto takes the compiled engine where it can.
+        What computes: auto takes the compiled engine where it can, and for one sentence only if
+        that was compiled before.
     cache
         --no-cache reads the whole text again for every token: slow, the same answers.
     threads
@@ -86,9 +96,18 @@ def translate(
     from lookleft.generate.methods import choose, penalty_of
     from lookleft.generate.translate import Options, Translator
 
+    if model is not None and text is None:
+        if is_sentence(model):
+            model, text = None, model
+        elif not os.path.exists(model) and model not in NAMES:
+            raise FileError(
+                f"{model}: does not exist; give a model folder, or a word to translate as in "
+                f'lookleft translate {DEFAULT} "{model}"'
+            )
     use_threads(threads)
     method = choose(beam=beam, n_best=n_best, length_penalty=penalty_of(length_penalty)).method
-    loaded = load(model, engine=engine)
+    is_one = text is not None and not is_file_name(text)
+    loaded = load(model, engine="torch" if engine == "auto" and is_one and is_cold() else engine)
     options = Options(
         method=method,
         max_new=max_new,
@@ -101,23 +120,45 @@ def translate(
     translator = Translator(loaded, options, runner=runner)
     shown = _Shown(json_, n_best)
     label = f"beam {beam}" if beam > 1 else "greedy"
-    if text is not None and not is_file_name(text):
+    if text is not None and is_one:
         [(_, found)] = translator.each([text])
         if isinstance(found, InputError):
             raise found
         shown.show(text, found)
     elif text is None and sys.stdin.isatty():
-        _converse(translator, loaded.languages[0] or from_ or "src", model)
+        _converse(translator, loaded.languages[0] or from_ or "src", model or DEFAULT)
     else:
         _translate_lines(translator, text, shown, None if quiet else label)
 
 
+def is_cold() -> bool:
+    """Whether the engine would have to be compiled: torch is done with one sentence before that."""
+    if importlib.util.find_spec("numba") is None:
+        return False  # the engine says so itself
+    from lookleft.engine.compiling import is_compiled
+
+    return not is_compiled()
+
+
+def is_sentence(word: str) -> bool:
+    """Whether the only argument is a thing to translate rather than a model, misspelt or not.
+
+    What exists is a model. A sentence has a blank or ends like one; a slash makes it a path,
+    unless it has both.
+    """
+    if os.path.exists(word):  # which, unlike Path.exists, bears names that no file can have
+        return False
+    has_blank, is_ended = len(word.split()) > 1, word.rstrip().endswith(SENTENCE_ENDS)
+    if "/" in word or "\\" in word or word.endswith(MODEL_ENDS):
+        return has_blank and is_ended
+    return has_blank or is_ended
+
+
 def is_file_name(text: str) -> bool:
     """Whether a word names a file rather than a thing to translate."""
-    if "\n" in text or len(text) > 1024:
-        return False
-    path = Path(text)
-    return path.is_file() or (" " not in text and ("/" in text or len(path.suffix) > 1))
+    if os.path.isfile(text):
+        return True
+    return len(text.split()) == 1 and ("/" in text or len(Path(text).suffix) > 1)
 
 
 def _translate_lines(
@@ -196,7 +237,8 @@ def _converse(translator: Translator, language: str, model: str) -> None:
             translator = translator.with_method(beam)
             continue
         if line == ":why":
-            say(f'    lookleft explain {model} --src "{last}"' if last else "    translate first")
+            shown = f'    lookleft explain {model} --src "{last}" --text'
+            say(shown if last else "    translate first")
             continue
         last, begin = line, time.monotonic()
         [(_, found)] = translator.each([line])

@@ -1,0 +1,1 @@
+"""Making the translator that comes with lookleft: measured, audited, with its card."""
