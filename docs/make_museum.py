@@ -34,8 +34,8 @@ INTRODUCTION = (
     "leave in peace, and does.",
     "**{exhibits} exhibits; the audit finds {caught}, and names the module at fault for {placed} "
     "of the {placeable} where there is one to name.**",
-    "The models are in [tests/leaky](../tests/leaky), a few lines of change each. This page is "
-    "written by [make_museum.py](make_museum.py).",
+    "The models are in `tests/leaky`, a few lines of change each. This page is "
+    "written by `docs/make_museum.py`.",
 )
 ROOMS = {
     "Masks that were never applied": "The commonest leak of all. Somewhere there is a correct "

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from lookleft.audit import Report, Verdict, audit
@@ -211,3 +212,75 @@ def test_a_finite_mask_that_only_huge_scores_outweigh_is_remarked_upon_not_accus
     report = audit(Outweighed(), checks="K1")
     assert not report.violations, str(report)
     assert any("the mask adds a finite number" in note for note in report.notes)
+
+
+class Placed(nn.Module):
+    """A decoder that counts positions from `first` unless it is told them."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__()
+        self.first, self.inner = first, Decoder()
+
+    def forward(
+        self,
+        ids: Tensor,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+    ) -> Tensor:
+        if position_ids is None:
+            position_ids = self.first + torch.arange(ids.size(1)).expand(ids.shape)
+        logits: Tensor = self.inner(ids, attention_mask, position_ids)[0]
+        return logits
+
+
+class FromTheEdge(nn.Module):
+    """A decoder that nobody can tell where a row begins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Placed(0)
+
+    def forward(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        logits: Tensor = self.inner(ids, attention_mask)
+        return logits
+
+
+def continued(model: nn.Module, ids: Tensor, n: int, mask: Tensor | None, **how: Any) -> Tensor:
+    """Greedy search by full forwards; `counted` makes positions for a length."""
+    counted = how.get("counted")
+    for _ in range(n):
+        told = {} if counted is None else {"position_ids": counted(ids.size(1)).expand(ids.shape)}
+        new = model(ids, attention_mask=mask, **told)[:, -1:].argmax(-1)
+        ids = torch.cat([ids, new], 1)
+        mask = None if mask is None else torch.cat([mask, torch.ones_like(new).bool()], 1)
+    return ids
+
+
+def test_positions_that_begin_elsewhere_in_generate_are_named() -> None:
+    model = Placed(first=2)
+
+    def honest(ids: Tensor, n: int) -> Tensor:
+        return continued(model, ids, n, None)
+
+    def from_zero(ids: Tensor, n: int) -> Tensor:
+        return continued(model, ids, n, None, counted=torch.arange)
+
+    assert passed(audit(model, generate=honest, checks="K10"), "K10")
+    (found,) = audit(model, generate=from_zero, checks="K10").violations
+    assert found.cause == "generate counts positions from 0, a forward without position ids from 2"
+
+
+def test_left_padding_that_no_position_id_can_mend_is_a_remark() -> None:
+    """The same text is a fault in a model that could have been told its positions."""
+
+    def text_of(model: nn.Module) -> Report:
+        def generate(ids: Tensor, n: int, is_token: Tensor | None = None) -> Tensor:
+            return continued(model, ids, n, is_token)
+
+        return audit(model, generate=generate, checks="K10")
+
+    lost = text_of(FromTheEdge())
+    assert passed(lost, "K10")
+    assert any("takes no position ids" in note for note in lost.notes)
+    (found,) = text_of(Placed(0)).violations
+    assert "left-padded" in found.reason

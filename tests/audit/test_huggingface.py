@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import transformers
@@ -136,3 +138,16 @@ def test_flex_attention_is_judged_in_its_own_dtype() -> None:
     assert found.verdict is Verdict.VERIFIED
     assert "flex_attention" in found.configuration
     assert "native dtype" in found.configuration
+
+
+@pytest.mark.parametrize(
+    "rule", [{"forced_eos_token_id": 7}, {"repetition_penalty": 9.0}, {"no_repeat_ngram_size": 1}]
+)
+def test_rules_of_generation_are_not_taken_for_faults(rule: dict[str, Any]) -> None:
+    model = llama()
+    for name, value in rule.items():
+        setattr(model.generation_config, name, value)
+    before = model.generation_config.to_dict()
+    (found,) = audit(model, checks="K10", backends=["sdpa"]).findings
+    assert found.verdict is Verdict.VERIFIED, found.reason
+    assert model.generation_config.to_dict() == before

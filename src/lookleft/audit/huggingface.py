@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from torch import Tensor, nn
@@ -105,6 +106,24 @@ def plain_experts(module: nn.Module) -> None:
     if callable(setter):
         with suppress(Exception):  # a model without experts may refuse
             setter("eager")
+
+
+_ENDS = ("bos_token_id", "eos_token_id", "decoder_start_token_id")
+
+
+@contextmanager
+def plain_greedy(model: Any) -> Iterator[None]:
+    """Inside, `generate` obeys no rule of the model's own generation settings.
+
+    A forced last token, a penalty on repetition or a least length change what greedy search takes,
+    and are meant to.
+    """
+    kept = model.generation_config
+    model.generation_config = type(kept)(**{name: getattr(kept, name, None) for name in _ENDS})
+    try:
+        yield
+    finally:
+        model.generation_config = kept
 
 
 def crop_cache(cache: Any, length: int) -> Any:

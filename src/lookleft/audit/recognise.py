@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lookleft.audit.constants import ids_with_meaning
-from lookleft.audit.huggingface import is_huggingface, special_ids, vocabulary
+from lookleft.audit.huggingface import is_huggingface, plain_greedy, special_ids, vocabulary
 from lookleft.audit.masking import (
     is_causal,
     ways_to_call,
@@ -325,15 +325,16 @@ def _huggingface_generate(model: Any) -> Callable[..., Tensor]:
             defaults = model.generation_config
             if defaults.decoder_start_token_id is None and defaults.bos_token_id is None:
                 how["decoder_start_token_id"] = 0  # any will do; a small config may name none
-        out = model.generate(
-            input_ids=ids,
-            attention_mask=mask,
-            max_new_tokens=n,
-            do_sample=False,
-            num_beams=1,
-            pad_token_id=0,
-            **how,
-        )
+        with plain_greedy(model):
+            out = model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                max_new_tokens=n,
+                do_sample=False,
+                num_beams=1,
+                pad_token_id=0,
+                **how,
+            )
         return out if isinstance(out, Tensor) else out.sequences
 
     return generate

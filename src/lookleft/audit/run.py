@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any
 
@@ -98,27 +98,16 @@ def audit(
 
 
 def planned_for(
-    target: Any,
-    *,
-    inputs: Any = None,
-    spec: Spec = "causal",
-    time: tuple[int, int] = (1, 1),
-    checks: Sequence[str] | str | None = None,
-    backends: Sequence[str] | str | None = None,
-    quick: bool = False,
-    tiny: bool = False,
-    vocab: int | None = None,
-    length: int | None = None,
-    seed: int = 0,
-    **capabilities: Callable[..., Any] | str | None,
+    target: Any, *, backends: Sequence[str] | str | None = None, **asked: Any
 ) -> list[tuple[str, str]]:
-    """(check, configuration) of everything an audit with these options would ask.
+    """(check, configuration) of everything `audit` would ask, called with the same words.
 
     Costs the few forwards that show how the target wants to be called.
     """
-    options = _Options(inputs, spec, time, checks, quick, tiny, vocab, length, seed)
+    names_of_options = {field.name for field in fields(_Options)}
+    options = _Options(**{key: asked.pop(key) for key in names_of_options & asked.keys()})
     with untouched():
-        session, wanted = _prepared(target, dict(capabilities), options)
+        session, wanted = _prepared(target, asked, options)
         names = [one.name for one in planned(session, backends) if one.check in wanted]
     return list(dict.fromkeys(names))
 
@@ -127,15 +116,15 @@ def planned_for(
 class _Options:
     """What the caller asked for, as `audit` describes it."""
 
-    inputs: Any
-    spec: Spec
-    time: tuple[int, int]
-    checks: Sequence[str] | str | None
-    quick: bool
-    tiny: bool
-    vocab: int | None
-    length: int | None
-    seed: int
+    inputs: Any = None
+    spec: Spec = "causal"
+    time: tuple[int, int] = (1, 1)
+    checks: Sequence[str] | str | None = None
+    quick: bool = False
+    tiny: bool = False
+    vocab: int | None = None
+    length: int | None = None
+    seed: int = 0
 
 
 def _prepared(

@@ -128,10 +128,10 @@ def _trials(
         }
         if session.subject.plan.has("is_token"):
             rest["an all-ones mask"] = _Schedule((half, 1, 2, 1), has_mask=True)
-            if "left" in session.subject.plan.sides:
-                rest["rows left-padded unequally"] = _left_padded
         if session.subject.plan.has("positions"):
             rest["explicit positions"] = _Schedule((half, 1, 2, 1), has_positions=True)
+    if session.subject.plan.has("is_token") and "left" in session.subject.plan.sides:
+        rest["rows left-padded unequally"] = _left_padded  # how prompts are continued in batches
     return {**trials, **rest}
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lookleft.audit.checks.base import NoPowerError, SkipCheckError, finding
+from lookleft.audit.checks.base import NoPowerError, SkipCheckError, agree_in_value, finding
+from lookleft.audit.checks.padding import LEFT_EDGE
 from lookleft.audit.session import Session, Setting
 from lookleft.audit.subject import Call
 from lookleft.audit.verdict import Finding, Verdict
@@ -47,9 +48,11 @@ def generation(session: Session, setting: Setting) -> Finding:
     missed = rescored(session, setting, prompts, first)
     if missed is not None:
         again = _prompts(session, 84, 2)
-        missed = rescored(session, setting, again, _generate(session, setting, again))
+        second = _generate(session, setting, again)
+        missed = rescored(session, setting, again, second)
     if missed is not None:
-        return _accuse(setting, missed, "")
+        cause = _other_positions(session, setting, again, second) or _OTHER_PATH
+        return _accuse(setting, missed, "", cause)
     if (found := _left_padded(session, setting)) is not None:
         return found
     done = []
@@ -102,7 +105,10 @@ def _with_shortcut(session: Session, setting: Setting, how: dict[str, Any]) -> M
     return missed
 
 
-def _accuse(setting: Setting, missed: Miss, words: str) -> Finding:
+_OTHER_PATH = "the decoding path (cache, positions, mask) differs from the full forward"
+
+
+def _accuse(setting: Setting, missed: Miss, words: str, cause: str = _OTHER_PATH) -> Finding:
     return finding(
         "K10",
         setting,
@@ -111,7 +117,7 @@ def _accuse(setting: Setting, missed: Miss, words: str) -> Finding:
         f"a full forward prefers: {missed.gap:.2e} below the best",
         worst=missed.gap,
         pair=(missed.place, missed.place),
-        cause="the decoding path (cache, positions, mask) differs from the full forward",
+        cause=cause,
     )
 
 
@@ -218,7 +224,26 @@ def _full(
 
 def rescored(session: Session, setting: Setting, prompts: Tensor, ids: Tensor) -> Miss | None:
     """The first generated token that is clearly not the best of a full forward, or None."""
-    ids, known, logits = _full(session, setting, prompts, ids)
+    return _first_miss(session, *_full(session, setting, prompts, ids))
+
+
+def _other_positions(
+    session: Session, setting: Setting, prompts: Tensor, ids: Tensor
+) -> str | None:
+    """Would positions from 0 explain the ids, where a plain forward counts from elsewhere?"""
+    first = session.subject.plan.first_position
+    if not first or session.subject.plan.has("source"):
+        return None
+    ids, known, _ = _full(session, setting, prompts, ids)
+    counted = torch.arange(ids.size(1) - 1).expand(len(ids), -1)
+    logits = session.out(setting, Call(ids[:, :-1], positions=counted - first))
+    if _first_miss(session, ids, known, logits) is not None:
+        return None
+    return f"generate counts positions from 0, a forward without position ids from {first}"
+
+
+def _first_miss(session: Session, ids: Tensor, known: int, logits: Tensor) -> Miss | None:
+    """The first of the ids (B, T) from `known` on that logits (B, T - 1, V) do not put highest."""
     stop = set(session.subject.kind.avoid)
     for row in range(ids.size(0)):
         for place in range(known, ids.size(1)):
@@ -238,6 +263,8 @@ def _left_padded(session: Session, setting: Setting) -> Finding | None:
     takes_mask = len(inspect.signature(session.subject.parts["generate"]).parameters) > 2
     if not takes_mask or session.subject.plan.has("source"):
         return None
+    if session.subject.config is not None and not session.subject.plan.has("is_token"):
+        return None  # the library's generate takes a mask that this model's forward does not
     for attempt in range(2):
         prompts = _prompts(session, 86 + attempt, 2)
         is_token = torch.ones_like(prompts, dtype=torch.bool)
@@ -248,4 +275,20 @@ def _left_padded(session: Session, setting: Setting) -> Finding | None:
         if missed is None:
             return None
     assert missed is not None
+    if _left_edge_counts(session, setting, prompts, is_token):
+        session.note(f"{LEFT_EDGE}: generate for prompts of one length at a time")
+        return None
     return _accuse(setting, missed, " of a left-padded prompt")
+
+
+def _left_edge_counts(
+    session: Session, setting: Setting, prompts: Tensor, is_token: Tensor
+) -> bool:
+    """Does a plain forward mind left padding too, with no position ids to tell it better?"""
+    plan = session.subject.plan
+    if plan.has("positions") or not plan.has("is_token"):
+        return False
+    padded = session.out(setting, Call(prompts, is_token=is_token))[1:, 3:]
+    alone = session.out(setting, Call(prompts[1:, 3:]))
+    keep = torch.ones(alone.shape[:2], dtype=torch.bool)
+    return agree_in_value(session, setting, alone, padded, keep).is_violation

@@ -26,6 +26,10 @@ from lookleft.audit.subject import Call
 from lookleft.audit.verdict import Culprit, Finding, Verdict
 
 AMOUNTS = (1, 2, 7)
+LEFT_EDGE = (
+    "left padding changes results, and the model takes no position ids that could tell it where a "
+    "row begins"
+)
 _Step = Callable[[Session, Setting], Finding | None]
 
 
@@ -267,18 +271,14 @@ def _bare_left(session: Session, setting: Setting, judged: Judged) -> Finding | 
             "positions from the left edge"
         )
         return None
-    words = (
-        "left padding changes results, and the model takes no position ids that could tell it "
-        "where a row begins"
-    )
     if is_from_library(session.subject.module) or session.subject.plan.has("source"):
-        session.note(f"{words}: pad on the right")
+        session.note(f"{LEFT_EDGE}: pad on the right")
         return None
     return finding(
         "K4",
         setting,
         Verdict.INCONCLUSIVE,
-        f"{words}: a fault if rows are ever padded on the left ({judged.words})",
+        f"{LEFT_EDGE}: a fault if rows are ever padded on the left ({judged.words})",
         worst=judged.difference.worst,
         cause="positions are counted from the left edge, padding included",
     )

@@ -26,7 +26,7 @@ class Fault:
 BY_DESIGN: tuple[ByDesign, ...] = (
     ByDesign(
         ("CpmAntForCausalLM",),
-        ("K1", "K1g", "K2", "K3", "K4"),
+        ("K1", "K1g", "K2", "K3", "K4", "K10"),
         "a prefix model: forward() treats all ids as context that sees itself both ways",
     ),
     ByDesign(
@@ -36,7 +36,7 @@ BY_DESIGN: tuple[ByDesign, ...] = (
     ),
     ByDesign(
         ("DeepseekV4ForCausalLM", "MiniMaxM3VLForCausalLM"),
-        ("K4",),
+        ("K3", "K4", "K10"),
         "blocks start at absolute slots; MiniMaxM3VLIndexer says that neither can be padded left",
     ),
     ByDesign(
@@ -78,27 +78,37 @@ BY_DESIGN: tuple[ByDesign, ...] = (
         ("K2", "K3", "K4", "K7"),
         "experts drop tokens beyond a capacity, counted per call and over padding too",
     ),
+    ByDesign(
+        ("XLMWithLMHeadModel",),
+        ("K10",),
+        "generate puts a mask token behind the text and reads its output, as for covered words",
+    ),
+    ByDesign(
+        ("NllbMoeForConditionalGeneration",),
+        ("K1", "K5"),
+        "in training experts drop tokens beyond a capacity, counted over the whole batch",
+    ),
 )
 
 FAULTS: tuple[Fault, ...] = (
     Fault(
         ("FSMTForConditionalGeneration",),
-        ("K1", "K1g", "K2", "K3", "K4"),
+        ("K1", "K1g", "K2", "K3", "K4", "K10"),
         "fsmt-has-no-causal-mask-unless-the-cache-is-off",
     ),
     Fault(
         ("ProphetNetForCausalLM", "ProphetNetForConditionalGeneration"),
-        ("K1", "K1g", "K2", "K3", "K4"),
+        ("K1", "K1g", "K2", "K3", "K4", "K10"),
         "prophetnet-mixes-up-positions-in-its-relative-bias",
     ),
     Fault(
         ("BigBirdForCausalLM",),
-        ("K0", "K1", "K1g", "K2", "K3", "K4"),
+        ("K0", "K1", "K1g", "K2", "K3", "K4", "K10"),
         "bigbird-is-bidirectional-as-a-long-decoder",
     ),
     Fault(
         ("RwkvForCausalLM",),
-        ("K2", "K3"),
+        ("K2", "K3", "K10"),
         "rwkv-mixes-the-rows-of-a-batch-in-cached-steps",
     ),
     Fault(
@@ -118,7 +128,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         ("MoshiForCausalLM",),
-        ("K3",),
+        ("K3", "K10"),
         "moshi-has-a-window-in-its-cache-but-not-in-its-mask",
     ),
     Fault(
@@ -133,8 +143,31 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         ("BltForCausalLM",),
-        ("K4",),
+        ("K4", "K10"),
         "blt-reads-padding-through-its-hashes",
+    ),
+    Fault(
+        (
+            "CamembertForCausalLM",
+            "Data2VecTextForCausalLM",
+            "RobertaForCausalLM",
+            "RobertaPreLayerNormForCausalLM",
+            "XLMRobertaForCausalLM",
+            "XLMRobertaXLForCausalLM",
+            "XmodForCausalLM",
+        ),
+        ("K10",),
+        "generate-counts-robertas-positions-from-zero",
+    ),
+    Fault(
+        ("GitForCausalLM",),
+        ("K3", "K10"),
+        "git-moves-the-padding-mask-when-there-is-no-image",
+    ),
+    Fault(
+        ("LEDForConditionalGeneration",),
+        ("K3",),
+        "led-forgets-padding-in-cached-single-steps",
     ),
     Fault(
         ("XLMWithLMHeadModel",),

@@ -18,7 +18,7 @@ from lookleft.audit.zoo.design import explained
 from lookleft.errors import InputError
 
 BACKENDS = ("sdpa", "eager")
-CHECKS = ("K0", "K5", "K1", "K1g", "K2", "K3", "K4", "K7", "K9")
+CHECKS = ("K0", "K5", "K1", "K1g", "K2", "K3", "K4", "K7", "K9", "K10")
 _QUICK = CHECKS[:7]  # the ones a quick audit knows
 _BY_BACKEND = ("K1", "K2", "K3", "K4")  # what a second backend could still get wrong
 LENGTH = 37
