@@ -7,12 +7,14 @@ from pathlib import Path
 from lookleft.train.settings import RunSettings, read_settings
 
 WORDS = ["one", "two", "three", "four", "five", "six"]
-SMALL = {
+NETWORK = {
     "text.kind": "char",
     "text.vocab_size": "300",
     "model.d_model": "16",
     "model.d_ff": "16",
     "model.n_layers": "1",
+}
+SMALL = NETWORK | {
     "train.steps": "4",
     "train.tokens": "128",
     "train.log_every": "1",
@@ -20,6 +22,13 @@ SMALL = {
     "train.save_every": "4",
     "train.eval_sentences": "4",
     "data.max_tokens": "40",
+}
+STOPPABLE = NETWORK | {  # long enough to be stopped and taken up on the way
+    "model.dropout": "0.2",
+    "train.steps": "8",
+    "train.tokens": "64",
+    "train.log_every": "1",
+    "train.eval_every": "4",
 }
 
 

@@ -17,11 +17,12 @@ from weights import SMOLLM2, packaged
 import lookleft
 from lookleft.cli import chat as chat_file
 from lookleft.cli import generate as generate_file
+from lookleft.cli.drawing import Computing, Drawing
 from lookleft.errors import InputError
 
 # The engine has tests of its own; here it would have to be compiled first.
-chat = partial(chat_file.chat, engine="torch")
-generate = partial(generate_file.generate, engine="torch")
+chat = partial(chat_file.chat, computing=Computing(engine="torch"))
+generate = partial(generate_file.generate, computing=Computing(engine="torch"))
 load = partial(lookleft.load, engine="torch")
 
 
@@ -40,7 +41,8 @@ def test_the_prompt_is_printed_with_what_follows(
     folder: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     expected = "I am" + load(folder).generate("I am", max_new=8) + "\n"
-    for options in ({}, {"stream": True}, {"cache": False}, {"lookup": True}, {"draft": folder}):
+    recomputed = {"computing": Computing(engine="torch", cache=False)}
+    for options in ({}, {"stream": True}, recomputed, {"lookup": True}, {"draft": folder}):
         generate(folder, "I am", max_new=8, **options)  # type: ignore[arg-type]
         assert capsys.readouterr().out == expected
     typed(monkeypatch, b"I am\n")
@@ -53,7 +55,7 @@ def test_a_seed_repeats_and_another_does_not(
 ) -> None:
     texts = []
     for seed in (1, 1, 2):
-        generate(folder, "I am", max_new=8, temperature=1.5, top_p=0.95, seed=seed)
+        generate(folder, "I am", max_new=8, drawing=Drawing(temperature=1.5, top_p=0.95, seed=seed))
         texts.append(capsys.readouterr().out)
     assert texts[0] == texts[1] != texts[2]
 
@@ -92,10 +94,10 @@ def test_a_text_ends_before_a_stop_string(folder: str, capsys: pytest.CaptureFix
         ("", {}, "the prompt is empty"),
         ("home " * 200, {}, "but this model reads at most 64"),
         ("I am", {"max_new": 0}, "max_new=0"),
-        ("I am", {"temperature": float("nan")}, "temperature=nan"),
-        ("I am", {"top_p": 0.0}, "top_p=0.0"),
+        ("I am", {"drawing": Drawing(temperature=float("nan"))}, "temperature=nan"),
+        ("I am", {"drawing": Drawing(top_p=0.0)}, "top_p=0.0"),
         ("I am", {"stop": [""]}, "a stop string is empty"),
-        ("I am", {"beam": 2, "temperature": 1.0}, "exclude each other"),
+        ("I am", {"beam": 2, "drawing": Drawing(temperature=1.0)}, "exclude each other"),
     ],
 )
 def test_impossible_wishes_are_refused(

@@ -8,34 +8,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_runs import STOPPABLE, write_pairs
 
 import lookleft
 from lookleft.errors import ConfigError, FileError
 from lookleft.train.run import Run
 from lookleft.train.settings import RunSettings, read_settings, write_settings
 
-SMALL = {
-    "text.kind": "char",
-    "text.vocab_size": "300",
-    "model.d_model": "16",
-    "model.d_ff": "16",
-    "model.n_layers": "1",
-    "model.dropout": "0.2",
-    "train.steps": "8",
-    "train.tokens": "64",
-    "train.log_every": "1",
-    "train.eval_every": "4",
-    "train.save_every": "3",
-}
+SMALL = STOPPABLE | {"train.save_every": "3"}
 
 
 @pytest.fixture
 def pairs(tmp_path: Path) -> Path:
-    words = ["one", "two", "three", "four", "five", "six"]
-    lines = [f"{a} {b}\t{b} {a}" for a in words for b in words]
-    path = tmp_path / "pairs.tsv"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return path
+    return write_pairs(tmp_path / "pairs.tsv")
 
 
 def settings_for(pairs: Path, **changes: str) -> RunSettings:

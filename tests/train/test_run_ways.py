@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_runs import STOPPABLE, WORDS, write_pairs
 from torch import Tensor
 from transformers import BertForMaskedLM
 
@@ -20,21 +21,7 @@ from lookleft.train.loop import DivergedError
 from lookleft.train.run import Run
 from lookleft.train.settings import RunSettings, read_settings
 
-SMALL = {
-    "text.kind": "char",
-    "text.vocab_size": "300",
-    "model.d_model": "16",
-    "model.d_ff": "16",
-    "model.n_layers": "1",
-    "model.dropout": "0.2",
-    "train.steps": "8",
-    "train.tokens": "64",
-    "train.log_every": "1",
-    "train.eval_every": "4",
-    "train.save_every": "2",
-    "train.warmup": "2",
-    "train.lr": "0.01",
-}
+SMALL = STOPPABLE | {"train.save_every": "2", "train.warmup": "2", "train.lr": "0.01"}
 WAYS = {
     "sequential": {"train.mode": "sequential"},
     "rdrop": {"train.rdrop": "5.0"},
@@ -50,11 +37,9 @@ WAYS = {
 
 @pytest.fixture
 def corpora(tmp_path: Path) -> dict[str, Path]:
-    words = ["one", "two", "three", "four", "five", "six"]
-    couples = [(f"{a} {b}", f"{b} {a}") for a in words for b in words]
-    pairs, texts = tmp_path / "pairs.tsv", tmp_path / "texts.txt"
-    pairs.write_text("".join(f"{a}\t{b}\n" for a, b in couples), encoding="utf-8")
-    texts.write_text("".join(f"{a} {b} {a} {b}\n" for a, b in couples), encoding="utf-8")
+    pairs, texts = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "texts.txt"
+    lines = [f"{a} {b} {b} {a} {a} {b} {b} {a}\n" for a in WORDS for b in WORDS]
+    texts.write_text("".join(lines), encoding="utf-8")
     return {"translate": pairs, "lm": texts, "mlm": texts}
 
 

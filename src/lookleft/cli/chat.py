@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
-
+from lookleft.cli.drawing import AUTOMATIC, GREEDY, Computing, Drawing
 from lookleft.cli.talk import ask, say, show_pieces, use_threads
 from lookleft.errors import InputError
 
@@ -15,15 +12,8 @@ def chat(
     *,
     system: str | None = None,
     max_new: int = 512,
-    temperature: float = 0.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    min_p: float = 0.0,
-    seed: int = 0,
-    repetition_penalty: float = 1.0,
-    engine: Literal["auto", "torch", "numba"] = "auto",
-    cache: Annotated[bool, Parameter(negative="--no-cache")] = True,
-    threads: int | None = None,
+    drawing: Drawing = GREEDY,
+    computing: Computing = AUTOMATIC,
 ) -> None:
     """Talk with MODEL: one message a line; :new forgets the conversation, :q leaves.
 
@@ -41,41 +31,16 @@ def chat(
         What the model is told before the conversation.
     max_new
         The longest reply in tokens.
-    temperature
-        Above 0, tokens are drawn: below 1 likelier ones more often, above 1 less.
-    top_k
-        Draw from so many of the likeliest tokens; 0: from all.
-    top_p
-        Draw from the likeliest tokens whose probabilities reach this sum.
-    min_p
-        Draw from tokens at least this likely, relative to the likeliest.
-    seed
-        Of the draws.
-    repetition_penalty
-        Above 1, tokens that have occurred get less likely.
-    engine
-        What computes: auto takes the compiled engine where it can.
-    cache
-        --no-cache reads the whole conversation again for every token.
-    threads
-        Of the processor; unset: all.
     """
     from lookleft.api import load
     from lookleft.generate.chat import Conversation, check_chats, turn_ends
     from lookleft.generate.methods import choose
 
-    use_threads(threads)
-    way = choose(
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        seed=seed,
-        repetition=repetition_penalty,
-    )
-    loaded = load(model, engine=engine)
+    use_threads(computing.threads)
+    way = choose(**drawing.options)
+    loaded = load(model, engine=computing.engine)
     check_chats(loaded)
-    runner = loaded.runner(is_cached=cache, say=say)
+    runner = loaded.runner(is_cached=computing.cache, say=say)
     ends = [] if loaded.tokenizer is None else turn_ends(loaded.tokenizer)
     writer = loaded.writer(way, max_new=max_new, ends=ends, runner=runner)
     conversation = Conversation(loaded, writer, system)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from lookleft.cli.drawing import AUTOMATIC, GREEDY, Computing, Drawing
 from lookleft.cli.talk import say
 from lookleft.errors import InputError
 
@@ -20,23 +21,16 @@ def generate(
     prompt: str | None = None,
     *,
     max_new: int = 128,
-    temperature: float = 0.0,
-    top_k: int = 0,
-    top_p: float = 1.0,
-    min_p: float = 0.0,
-    seed: int = 0,
+    drawing: Drawing = GREEDY,
     beam: int = 1,
     n_best: int = 1,
     length_penalty: str = "power:1",
-    repetition_penalty: float = 1.0,
     no_repeat_ngram: int = 0,
     stop: list[str] | None = None,
     lookup: Annotated[bool, Parameter(negative="")] = False,
     draft: str | None = None,
     stream: Annotated[bool, Parameter(negative="")] = False,
-    engine: Literal["auto", "torch", "numba"] = "auto",
-    cache: Annotated[bool, Parameter(negative="--no-cache")] = True,
-    threads: int | None = None,
+    computing: Computing = AUTOMATIC,
     json_: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     """Write on after PROMPT, or after the text on standard input, with MODEL.
@@ -57,24 +51,12 @@ def generate(
         The text to continue; without it standard input is read.
     max_new
         The longest answer in tokens.
-    temperature
-        Above 0, tokens are drawn: below 1 likelier ones more often, above 1 less.
-    top_k
-        Draw from so many of the likeliest tokens; 0: from all.
-    top_p
-        Draw from the likeliest tokens whose probabilities reach this sum.
-    min_p
-        Draw from tokens at least this likely, relative to the likeliest.
-    seed
-        Of the draws.
     beam
         Hypotheses kept side by side.
     n_best
         Texts, best first; at most the beam.
     length_penalty
         power:A divides a sum of log-probabilities by L^A, wu:A by ((5 + L) / 6)^A.
-    repetition_penalty
-        Above 1, tokens that have occurred get less likely.
     no_repeat_ngram
         So many tokens in a row occur only once; 0: no matter.
     stop
@@ -85,12 +67,6 @@ def generate(
         A smaller model of the same vocabulary that guesses tokens ahead.
     stream
         Show the text while it is written.
-    engine
-        What computes: auto takes the compiled engine where it can.
-    cache
-        --no-cache reads the whole text again for every token: slow, the same text.
-    threads
-        Of the processor; unset: all.
     json_
         Print {"prompt", "text", "finish", "tokens", "ids", "log_probs", "alternatives"}; with
         stream one {"piece"} a line before.
@@ -100,30 +76,25 @@ def generate(
     from lookleft.cli.talk import show_pieces, use_threads
     from lookleft.generate.methods import choose, penalty_of
 
-    use_threads(threads)
+    use_threads(computing.threads)
     way = choose(
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        min_p=min_p,
-        seed=seed,
         beam=beam,
         n_best=n_best,
         length_penalty=penalty_of(length_penalty),
-        repetition=repetition_penalty,
         no_repeat_ngram=no_repeat_ngram,
         is_lookup=lookup,
+        **drawing.options,
     )
     text = read_prompt() if prompt is None else prompt
     if not text:
         raise InputError("the prompt is empty: there is nothing to go on from; give some text")
-    loaded = load(model, engine=engine)
+    loaded = load(model, engine=computing.engine)
     writer = loaded.writer(
         way,
         max_new=max_new,
         stop=stop or (),
         draft=None if draft is None else load_bundle(draft),
-        runner=loaded.runner(is_cached=cache, say=say),
+        runner=loaded.runner(is_cached=computing.cache, say=say),
     )
     if not stream:
         answers = writer.write([text])[0]
