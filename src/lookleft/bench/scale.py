@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -32,6 +32,9 @@ TRAINING_LENGTHS = (16, 32, 64, 128, 256, 512, 1024)
 ATTENTION_LENGTHS = (256, 512, 1024, 2048, 4096, 8192, 16384)
 GENERATION_LENGTHS = (16, 32, 64, 128, 256, 512, 1024)
 VOCABULARY, WIDTH = 256, 64
+TOO_SLOW = (
+    8.0  # seconds of one run; after it longer texts are left out, or nobody waits for the end
+)
 NEW_TOKENS = 4  # measured at each length; the mean of them counts
 FITTED = 4  # an exponent is that of the longest so many lengths: short ones measure overhead
 
@@ -57,11 +60,13 @@ class Comparison:
     job: str
     lines: tuple[Line, ...]
     max_difference: float
+    left_out: tuple[int, ...] = ()  # lengths that would have taken too long
 
     def as_json(self) -> dict[str, Any]:
         return {
             "job": self.job,
             "max_difference": self.max_difference,
+            "left_out": list(self.left_out),
             "lines": [
                 {
                     "name": line.name,
@@ -72,6 +77,16 @@ class Comparison:
                 for line in self.lines
             ],
         }
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Comparison:
+        """What `as_json` wrote."""
+        lines = tuple(
+            Line(line["name"], line["unit"], tuple((n, cost) for n, cost in line["points"]))
+            for line in record["lines"]
+        )
+        left_out = tuple(record.get("left_out", ()))
+        return cls(record["job"], lines, record["max_difference"], left_out)
 
 
 def compare_all(*, quick: bool = False, say: Say = lambda line: None) -> Iterator[Comparison]:
@@ -115,7 +130,10 @@ def compare_training(
             seconds[name].append((length, fastest(step)))
             memory[name].append((length, float(peak_bytes(step))))
         worst = max(worst, abs(losses[0] - losses[1]))
-    return Comparison("training", _lines(seconds, "s") + _lines(memory, "bytes"), worst)
+        if max(points[-1][1] for points in seconds.values()) > TOO_SLOW:
+            break
+    lines = _lines(seconds, "s") + _lines(memory, "bytes")
+    return Comparison("training", lines, worst, _beyond(length, lengths))
 
 
 def compare_attention(
@@ -124,7 +142,7 @@ def compare_attention(
     """Memory of one head over one text, forward only, scores written out and fused."""
     ways: dict[str, Callable[..., torch.Tensor]] = {"written out": attend, "fused": attend_fast}
     memory: dict[str, list[tuple[int, float]]] = {name: [] for name in ways}
-    worst = 0.0
+    worst, is_slow = 0.0, False
     draw = torch.Generator().manual_seed(0)
     for length in lengths:
         q, keys, values = (torch.randn(1, 1, length, WIDTH, generator=draw) for _ in range(3))
@@ -134,9 +152,13 @@ def compare_attention(
             say(f"attention, {length} tokens, {name}")
             look = partial(way, q, KV(keys, values), causal(pos, pos))
             memory[name].append((length, float(peak_bytes(look))))
+            began = time.perf_counter()
             results.append(look())
+            is_slow = is_slow or time.perf_counter() - began > TOO_SLOW
         worst = max(worst, float((results[0] - results[1]).abs().max()))
-    return Comparison("attention", _lines(memory, "bytes"), worst)
+        if is_slow:
+            break
+    return Comparison("attention", _lines(memory, "bytes"), worst, _beyond(length, lengths))
 
 
 def compare_generation(
@@ -156,7 +178,9 @@ def compare_generation(
             seconds[name].append((length, cost))
             logits.append(last)
         worst = max(worst, float((logits[0] - logits[1]).abs().max()))
-    return Comparison("generation", _lines(seconds, "s per token"), worst)
+        if max(points[-1][1] for points in seconds.values()) > TOO_SLOW:
+            break
+    return Comparison("generation", _lines(seconds, "s per token"), worst, _beyond(length, lengths))
 
 
 def training_step(
@@ -210,6 +234,10 @@ def fastest(job: Callable[[], object], repeats: int = 3) -> float:
         job()
         best = min(best, time.perf_counter() - began)
     return best
+
+
+def _beyond(length: int, lengths: Sequence[int]) -> tuple[int, ...]:
+    return tuple(other for other in lengths if other > length)
 
 
 def _lines(costs: dict[str, list[tuple[int, float]]], unit: str) -> tuple[Line, ...]:

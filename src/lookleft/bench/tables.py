@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from lookleft.bench.scale import Comparison
+from lookleft.bench.scale import TOO_SLOW, Comparison
 from lookleft.files import make_folder, write_atomically
 from lookleft.pages.charts import Curve, draw_svg, short
 
@@ -23,8 +23,11 @@ def as_table(comparison: Comparison) -> str:
     rows.append(
         f"{'~ length^':>10}" + "".join(f"{line.exponent:.2f}".rjust(width) for line in lines)
     )
-    rows.append(f"results differ by at most {comparison.max_difference:.1e}\n")
-    return "\n".join(rows)
+    rows.append(f"results differ by at most {comparison.max_difference:.1e}")
+    if comparison.left_out:
+        missing = ", ".join(f"{length:,}" for length in comparison.left_out)
+        rows.append(f"left out, since one run took more than {TOO_SLOW:g} s: {missing}")
+    return "\n".join(rows) + "\n"
 
 
 def write_plots(comparisons: Sequence[Comparison], folder: Path) -> list[Path]:
