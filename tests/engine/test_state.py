@@ -68,9 +68,19 @@ def test_reordering_moves_no_keys() -> None:
     state.place(np.array([0, 1]), np.array([0, 0]))
     keys = state.pool.keys
     keys[:] = 7
+    first, second = state.table[:, 0].tolist()
     state.reorder(torch.tensor([1, 1, 0]))
     assert state.pool.keys is keys
-    assert state.table[:, 0].tolist() == [1, 1, 0]
+    assert state.table[:, 0].tolist() == [second, second, first]
+    assert first != second
+
+
+def test_the_tokens_of_a_row_lie_together() -> None:
+    state = EngineState(batch=3, room=6, shape=(1, 1, 1))
+    state.place(np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 0, 1, 0, 1]))  # prompts
+    for position in range(2, 6):
+        state.place(np.arange(3), np.full(3, position))
+    assert (np.diff(state.table) == 1).all()
 
 
 def test_slots_that_no_row_names_are_used_again() -> None:

@@ -34,7 +34,7 @@ def matrices(n_rows: int, n_columns: int) -> dict[int, Floats | Quantised]:
 
 
 @pytest.mark.parametrize("kind", [FLOAT32, INT8, BLOCK8, BLOCK4])
-@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5, 7, 9])
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5, 6, 7, 13])
 def test_a_product_is_that_of_the_numbers_the_weights_stand_for(kind: int, n_rows: int) -> None:
     matrix = matrices(40, 96)[kind]
     weight = matrix.numbers() if isinstance(matrix, Quantised) else matrix

@@ -19,6 +19,7 @@ FREEDOMS = {"reassoc", "contract", "arcp", "nsz"}
 
 # The files whose functions are compiled.
 COMPILED_FILES = (
+    "best",
     "compiling",
     "encode",
     "forward",

@@ -30,7 +30,7 @@ def encode_block(typing: Any, source: Any, target: Any, scale: Any, total: Any) 
         one_to_one = ir.FunctionType(FLOATS, [FLOATS])
         parts = [write.load(FLOATS, source, 4 * LANES * i) for i in range(BLOCK // LANES)]
         sizes = [write.call("llvm.fabs.v8f32", one_to_one, part) for part in parts]
-        largest = write.across(_larger, _larger(write, *(_larger(write, *s) for s in _twos(sizes))))
+        largest = write.across(larger, larger(write, *(larger(write, *s) for s in _twos(sizes))))
         zero, one = F32(0.0), F32(1.0)
         is_zero = builder.fcmp_ordered("==", largest, zero)
         inverse = builder.fdiv(F32(LARGEST), builder.select(is_zero, one, largest))
@@ -57,7 +57,7 @@ def _twos(items: list[Any]) -> list[list[Any]]:
     return [items[:2], items[2:]]
 
 
-def _larger(write: Writer, a: Any, b: Any) -> Any:
+def larger(write: Writer, a: Any, b: Any) -> Any:
     return write.b.select(write.b.fcmp_ordered(">", a, b), a, b)
 
 

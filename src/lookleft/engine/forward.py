@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lookleft.engine.best import find_best
 from lookleft.engine.compiling import compiled
 from lookleft.engine.kernels import (
     activate,
@@ -271,7 +272,11 @@ def leave(job: Any, before: int, rows: Any, crew: Any, sync: int) -> None:
             encode_row(job, i, job.h + 4 * i * job.width, job.d_model)
     wait_for_all(sync, crew)
     wide = job.logit_width
-    product(job, job.head, job.h, job.width, job.logits, wide, (lowest, highest), crew, 0)
+    mine = (lowest, highest)
+    product(job, job.head, job.h, job.width, job.logits, wide, mine, crew, 0)
+    if job.n_best:
+        wait_for_all(sync, crew)
+        find_best(job, mine, crew)
 
 
 @compiled

@@ -77,6 +77,8 @@ _SIZES = (
     # One forward
     "n_rows",
     "n_wanted",  # rows whose logits are wanted
+    "n_best",  # so many of the best logits of each are looked for; 0: none
+    "n_forbidden",  # ids per wanted row that may not be among them
     "is_split",  # 1: each thread takes rows of its own; 0: all threads share every row
     "n_sources",  # source tokens, when cross keys and values are made
     "table_width",
@@ -121,6 +123,11 @@ _ADDRESSES = (
     "code_sums",
     "scores",  # (threads, max_keys)
     "logits",
+    # (wanted, ...): what is looked for among the logits
+    "forbidden",  # ids; -1: none
+    "best_logits",
+    "best_ids",
+    "norms",
 )
 _WIDTHS = ("width", "hidden_width", "logit_width")  # numbers in a row of work space
 _NUMBERS = ("norm_eps", "attention_scale", "embed_scale", "logit_scale")

@@ -25,7 +25,7 @@ from lookleft.engine.weights import Record, place_weights
 from lookleft.errors import InputError
 from lookleft.models import DecoderOnly, EncoderDecoder
 from lookleft.models.base import last_places
-from lookleft.quantised import Kind, Quantised
+from lookleft.quantised import Floats, Kind, Quantised
 
 CHUNK = 128  # tokens of a prompt at once: their activations fit into the cache of a core
 SPLIT_ROWS = 8  # rows per thread from which each thread takes rows of its own
@@ -88,16 +88,38 @@ class Runner:
         logits[rows.is_token] = self._read(rows, state, rows.is_token)
         return logits
 
-    @torch.no_grad()
     def step(self, ids: Tensor, state: EngineState) -> Tensor:
         """Feed one more token per row. (B,) -> logits (B, V)."""
+        sequence, position = self._next(ids, state)
+        return self._logits(ids.numpy(), sequence, position, state, sequence)
+
+    def step_best(
+        self, ids: Tensor, state: EngineState, n: int, forbidden: Integers
+    ) -> tuple[Floats, Integers, Floats]:
+        """As `step`, but of each row only its n best tokens: logits (B, n), ids (B, n), norms (B,).
+
+        The best come first, of equal ones the lower id. norms: log of the summed exponentials of
+        all logits. forbidden: (B, F) ids that are not to be among the best; -1 forbids nothing.
+        """
+        sequence, position = self._next(ids, state)
+        if len(forbidden) != len(sequence) or forbidden.max(initial=-1) >= self.config.vocab_size:
+            raise InputError(
+                f"forbidden ids of {len(forbidden)} rows up to {forbidden.max(initial=-1)}: give "
+                f"{len(sequence)} rows of ids below {self.config.vocab_size}"
+            )
+        search = Search(len(sequence), min(n, self.config.vocab_size), forbidden)
+        self._forward(ids.numpy(), sequence, position, state, sequence, search)
+        return search.logits, search.ids, search.norms
+
+    def _next(self, ids: Tensor, state: EngineState) -> tuple[Integers, Integers]:
+        """The rows and positions that one more token per row goes to."""
         if ids.shape != (state.batch,):
             raise InputError(
                 f"a step takes one id per row, shape ({state.batch},), got {tuple(ids.shape)}"
             )
-        sequence, position = np.arange(state.batch), state.held.copy()
+        position = state.held.copy()
         self._check(ids.numpy(), position, self.config.vocab_size)
-        return self._forward(ids.numpy(), sequence, position, state, sequence)
+        return np.arange(state.batch), position
 
     def _start(self, batch: Batch, room: int) -> EngineState:
         """A state that has read nothing of the target yet, but all of the source."""
@@ -129,7 +151,7 @@ class Runner:
         logits = []
         for part in self._parts(sequence, state):
             places = is_wanted[part].nonzero()[0]
-            logits.append(self._forward(ids[part], sequence[part], position[part], state, places))
+            logits.append(self._logits(ids[part], sequence[part], position[part], state, places))
         return torch.cat(logits)
 
     def _parts(self, sequence: Integers, state: EngineState) -> list[slice]:
@@ -142,7 +164,7 @@ class Runner:
             return [slice(i, i + size) for i in range(0, len(sequence), size)]
         return whole_rows(sequence, size)
 
-    def _forward(
+    def _logits(
         self,
         ids: Integers,
         sequence: Integers,
@@ -151,20 +173,36 @@ class Runner:
         wanted: Integers,
     ) -> Tensor:
         """One compiled forward. -> logits of the wanted tokens, (wanted, V)."""
+        logits = torch.empty(len(wanted), int(self.weights.decoder["logit_width"][0]))
+        self._forward(ids, sequence, position, state, wanted, logits)
+        return logits[:, : self.config.vocab_size]
+
+    def _forward(
+        self,
+        ids: Integers,
+        sequence: Integers,
+        position: Integers,
+        state: EngineState,
+        wanted: Integers,
+        into: Tensor | Search,
+    ) -> None:
+        """One compiled forward; logits of the wanted tokens, or what is looked for, go into it."""
         job = self.weights.decoder
         state.place(sequence, position)
         longest = int(position.max(initial=-1)) + 1
         n_source = 0 if state.memory is None else int(state.memory.length.max())
-        logits = torch.empty(len(wanted), int(job["logit_width"][0]))
         with self._order:
             self.decoder_tables.reach(longest)
             self.space.fit(max(len(ids), 1), max(longest, n_source))
             state.fill(job)
             job["n_wanted"], job["wanted"] = len(wanted), wanted.ctypes.data
-            job["logits"] = logits.data_ptr()
+            if isinstance(into, Tensor):
+                job["logits"], job["n_best"] = into.data_ptr(), 0
+            else:
+                job["logits"] = self.space.logits(len(wanted))
+                into.fill(job)
             job["n_sources"] = 0
             self._run(job, ids, sequence, position)
-        return logits[:, : self.config.vocab_size]
 
     def _run(self, job: Record, ids: Integers, sequence: Integers, position: Integers) -> None:
         """Let the team run a job on these tokens."""
@@ -237,8 +275,7 @@ class Runner:
         job["n_wanted"] = 0
         self._run(job, ids, sequence, position)
         project = self.weights.decoder
-        project["memory_keys"] = memory.pool.keys.ctypes.data
-        project["memory_values"] = memory.pool.values.ctypes.data
+        project["memory_keys"], project["memory_values"] = memory.pool.addresses
         project["memory_size"] = memory.pool.size
         project["n_sources"] = len(ids)
         self._run(project, ids, sequence, np.arange(first, first + len(ids)))
@@ -253,6 +290,22 @@ class Runner:
             raise InputError(
                 f"{longest} tokens, but this model reads at most {self.config.context}"
             )
+
+
+class Search:
+    """What is looked for among the logits of a forward, and the arrays that it is written to."""
+
+    def __init__(self, n_rows: int, n: int, forbidden: Integers) -> None:
+        self.logits: Floats = np.empty((n_rows, n), np.float32)
+        self.ids: Integers = np.empty((n_rows, n), np.int64)
+        self.norms: Floats = np.empty(n_rows, np.float32)
+        self._forbidden = np.ascontiguousarray(forbidden, np.int64)
+
+    def fill(self, job: Record) -> None:
+        """Write into a job where everything lies."""
+        job["n_best"], job["n_forbidden"] = self.ids.shape[1], self._forbidden.shape[1]
+        job["forbidden"], job["best_ids"] = self._forbidden.ctypes.data, self.ids.ctypes.data
+        job["best_logits"], job["norms"] = self.logits.ctypes.data, self.norms.ctypes.data
 
 
 def whole_rows(sequence: Integers, size: int) -> list[slice]:

@@ -40,6 +40,14 @@ class Space:
             for job in self.jobs:
                 job["max_keys"] = width
 
+    def logits(self, n_rows: int) -> int:
+        """The address of room for the logits of so many rows, which nobody keeps."""
+        held = self.arrays.get("logits")
+        if held is None or len(held) < n_rows:
+            shape = (max(n_rows, MIN_ROWS), int(self.jobs[0]["logit_width"][0]))
+            held = self.arrays["logits"] = np.empty(shape, np.float32)
+        return held.ctypes.data
+
     def _place(self, name: str, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> None:
         self.arrays[name] = array
         for job in self.jobs:

@@ -33,6 +33,8 @@ class Pool:
         # Not zeroed: a slot is written before it is read.
         self.keys: Floats = np.empty((n_layers, n_heads, size, head_dim), np.float32)
         self.values: Floats = np.empty((n_layers, n_heads, size, head_dim), np.float32)
+        # Asked for at every step, and slow to ask.
+        self.addresses = self.keys.ctypes.data, self.values.ctypes.data
 
     @property
     def size(self) -> int:
@@ -105,7 +107,7 @@ class EngineState:
         self.table = np.zeros((batch, room), np.int32)  # (B, C)
         kept = min(room, 2 * window) if window else room
         self.pool = Pool(shape, max(batch * kept, 1))
-        self._free = np.arange(self.pool.size, dtype=np.int32)
+        self._free = spread(np.arange(self.pool.size, dtype=np.int32), batch)
         self._n_taken = 0  # of the free ones
 
     @property
@@ -124,8 +126,8 @@ class EngineState:
             wider = np.zeros((self.batch, max(longest, 2 * self.table.shape[1])), np.int32)
             wider[:, : self.table.shape[1]] = self.table
             self.table = wider
-        self.table[sequence, position] = self._take(len(sequence))
-        np.maximum.at(self.held, sequence, position + 1)
+        self.table[sequence, position] = np.sort(self._take(len(sequence)))
+        self.held[sequence] = position + 1  # of a row that comes several times, the last stays
 
     def reorder(self, rows: Tensor) -> None:
         """Row i becomes old row rows[i]; the batch may shrink or grow. Nothing is moved. (N,)."""
@@ -171,15 +173,14 @@ class EngineState:
     def fill(self, job: Record) -> None:
         """Write into a job where everything lies."""
         job["table"], job["table_width"] = self.table.ctypes.data, self.table.shape[1]
-        job["keys"], job["values"] = self.pool.keys.ctypes.data, self.pool.values.ctypes.data
+        job["keys"], job["values"] = self.pool.addresses
         job["pool_size"] = self.pool.size
         job["lengths"], job["prefix"] = self.held.ctypes.data, self.prefix.ctypes.data
         if self.memory is not None:
             memory = self.memory
             job["memory_start"] = memory.start.ctypes.data
             job["memory_length"] = memory.length.ctypes.data
-            job["memory_keys"] = memory.pool.keys.ctypes.data
-            job["memory_values"] = memory.pool.values.ctypes.data
+            job["memory_keys"], job["memory_values"] = memory.pool.addresses
             job["memory_size"] = memory.pool.size
 
     def _seen(self) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
@@ -202,7 +203,18 @@ class EngineState:
                 old = self.pool.size
                 self.pool = self.pool.grown(max(2 * old, old + n))
                 free = np.concatenate((free, np.arange(old, self.pool.size, dtype=np.int32)))
-            self._free, self._n_taken = free, 0
+            self._free, self._n_taken = spread(free, n), 0
         taken = self._free[self._n_taken : self._n_taken + n]
         self._n_taken += n
         return taken
+
+
+def spread(slots: NDArray[np.int32], n_rows: int) -> NDArray[np.int32]:
+    """The slots in an order in which rows that take one each, step by step, get neighbours.
+
+    What a row reads again at every step then lies together.
+    """
+    n_each = len(slots) // max(n_rows, 1)
+    n_shared = n_rows * n_each
+    by_step = slots[:n_shared].reshape(n_rows, n_each).T.reshape(-1)
+    return np.concatenate((by_step, slots[n_shared:]))

@@ -2,7 +2,7 @@
 
 One tile is 16 output features x a few rows of activations, over all input features:
 
-    y[r, j] = sum_k w[j, k] * x[r, k]          j = 16 neighbours, r = 1, 2 or 4
+    y[r, j] = sum_k w[j, k] * x[r, k]          j = 16 neighbours, r = 1 to 6
 
 Weights lie in panels of 8 features, made by `panels.py`, so that one vector register holds the
 same input feature of 8 neighbours and no sum runs across a register. Every weight is loaded once
@@ -33,7 +33,8 @@ FLOAT32, INT8, BLOCK8, BLOCK4 = range(4)  # kinds of panels
 LANES = 8  # features in a panel
 WIDTH = 16  # features in a tile: two panels
 BLOCK = 32  # input features that share a scale
-ROWS = (1, 2, 4)  # rows of activations in a tile
+QUARTERS = 4  # of a block: so much is written out, the rest are loops
+MAX_ROWS = 6  # of activations in a tile: more would not fit into the registers
 AHEAD = 4096  # bytes: how far before their use weights are asked for
 BLOCK_BYTES = {FLOAT32: 1024, INT8: 256, BLOCK8: 272, BLOCK4: 160}  # of one panel
 
@@ -152,33 +153,31 @@ class Writer:
         return self.b.add(even, odd)
 
 
-def weight_pairs(write: Writer, kind: int, block: Any) -> list[Any]:
-    """The weights of one panel and block as 16 vectors of 8 features x 2 neighbours, 16 bits."""
+def weight_pair(write: Writer, kind: int, quarter: Any, pair: int) -> Any:
+    """One of the 4 vectors in a quarter of a block: 8 features x 2 neighbours, 16 bits each."""
     b = write.b
     if kind != BLOCK4:
-        first = LANES * 2 if kind == BLOCK8 else 0  # behind the scales
-        return [b.sext(write.load(BYTES, block, first + 16 * i), PAIRS) for i in range(16)]
-    vectors = []
-    for i in range(4):
-        packed = write.load(PAIRS, block, 32 + 32 * i)
-        for shift in (0, 4, 8, 12):
-            moved = b.lshr(packed, ir.Constant(PAIRS, [shift] * 16)) if shift else packed
-            vectors.append(b.and_(moved, ir.Constant(PAIRS, [15] * 16)))
-    return vectors
+        return b.sext(write.load(BYTES, quarter, 16 * pair), PAIRS)
+    packed, shift = write.load(PAIRS, quarter), 4 * pair
+    moved = b.lshr(packed, ir.Constant(PAIRS, [shift] * 16)) if shift else packed
+    return b.and_(moved, ir.Constant(PAIRS, [15] * 16))
 
 
 def write_float_block(write: Writer, n_rows: int, at: dict[str, Any], sums: list[Any]) -> None:
     """One block of 32 float32 input features; products go straight into the sums."""
     b = write.b
-    totals = [b.load(total) for total in sums]
-    for k in range(BLOCK):
-        panels = [write.load(FLOATS, at[f"panel{p}"], 4 * LANES * k) for p in (0, 1)]
-        for r in range(n_rows):
-            x = write.splat(write.load(F32, at[f"x{r}"], 4 * k), FLOATS)
-            for p in (0, 1):
-                totals[2 * r + p] = write.multiply_add(panels[p], x, totals[2 * r + p])
-    for total, place in zip(totals, sums, strict=True):
-        b.store(total, place)
+    with cgutils.for_range(b, I64(QUARTERS), intp=I64) as loop:
+        skip = b.mul(loop.index, I64(4 * BLOCK // QUARTERS))
+        weights = [b.add(at[f"panel{p}"], b.mul(skip, I64(LANES))) for p in (0, 1)]
+        totals = [b.load(total) for total in sums]
+        for k in range(BLOCK // QUARTERS):
+            panels = [write.load(FLOATS, place, 4 * LANES * k) for place in weights]
+            for r in range(n_rows):
+                x = write.splat(write.load(F32, b.add(at[f"x{r}"], skip), 4 * k), FLOATS)
+                for p in (0, 1):
+                    totals[2 * r + p] = write.multiply_add(panels[p], x, totals[2 * r + p])
+        for total, place in zip(totals, sums, strict=True):
+            b.store(total, place)
 
 
 def write_integer_block(
@@ -186,16 +185,29 @@ def write_integer_block(
 ) -> None:
     """One block of 32 quantised input features: summed in 32 bits, then scaled and added."""
     b = write.b
-    weights = [weight_pairs(write, kind, at[f"panel{p}"]) for p in (0, 1)]
-    totals: list[Any] = [None] * (2 * n_rows)
-    for pair in range(16):
-        totals = write.pinned(totals) if pair and n_rows > 1 else totals
-        for r in range(n_rows):
-            x = b.bitcast(write.splat(write.load(I32, at[f"x{r}"], 4 * pair), INTS), PAIRS)
-            for p in (0, 1):
-                product = write.pairs_times_pairs(weights[p][pair], x)
-                old = totals[2 * r + p]
-                totals[2 * r + p] = product if old is None else b.add(old, product)
+    zero = ir.Constant(INTS, [0] * LANES)
+    wholes = [cgutils.alloca_once(b, INTS) for _ in sums]
+    for whole in wholes:
+        b.store(zero, whole)
+    header = {INT8: 0, BLOCK8: 2 * LANES, BLOCK4: 4 * LANES}[kind]  # scales and offsets
+    quarter_bytes = (BLOCK_BYTES[kind] - header) // QUARTERS
+    with cgutils.for_range(b, I64(QUARTERS), intp=I64) as loop:
+        skip = b.add(b.mul(loop.index, I64(quarter_bytes)), I64(header))
+        quarters = [b.add(at[f"panel{p}"], skip) for p in (0, 1)]
+        skip = b.mul(loop.index, I64(2 * BLOCK // QUARTERS))
+        totals = [b.load(whole) for whole in wholes]
+        for pair in range(4):
+            totals = write.pinned(totals) if pair and n_rows > 1 else totals
+            # Loaded here and not all at once: there are not registers enough to keep them.
+            weights = [weight_pair(write, kind, quarter, pair) for quarter in quarters]
+            for r in range(n_rows):
+                two = write.load(I32, b.add(at[f"x{r}"], skip), 4 * pair)
+                x = b.bitcast(write.splat(two, INTS), PAIRS)
+                for p in (0, 1):
+                    product = write.pairs_times_pairs(weights[p], x)
+                    totals[2 * r + p] = b.add(totals[2 * r + p], product)
+        for total, whole in zip(totals, wholes, strict=True):
+            b.store(total, whole)
     for p in (0, 1):
         panel = at[f"panel{p}"]
         scale = None if kind == INT8 else b.fpext(write.load(HALVES, panel), FLOATS)
@@ -204,7 +216,7 @@ def write_integer_block(
             place = sums[2 * r + p]
             x_scale = write.splat(write.load(F32, at[f"scale{r}"]), FLOATS)
             step = x_scale if scale is None else b.fmul(scale, x_scale)
-            whole = b.sitofp(totals[2 * r + p], FLOATS)
+            whole = b.sitofp(b.load(wholes[2 * r + p]), FLOATS)
             total = write.multiply_add(whole, step, b.load(place))
             if offset is not None:
                 x_sum = write.splat(write.load(F32, at[f"sum{r}"]), FLOATS)
@@ -245,24 +257,29 @@ def write_tile(builder: Any, kind: int, n_rows: int, given: dict[str, Any]) -> N
             write.store(b.fadd(total, b.select(is_added, old, zero)), y, 4 * LANES * p)
 
 
-def make_tile(kind: int, n_rows: int) -> Callable[[Any], None]:
-    """A function for compiled code: one tile of this kind of panels and so many rows."""
+@instruction
+def tile(typing: Any, kind: Any, n_rows: Any, arguments: Any) -> Any:
+    """One tile of this kind of panels and so many rows: a jump to the code written for both."""
 
-    def tile(typing: Any, arguments: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            given = cgutils.unpack_tuple(builder, values[0], len(ARGUMENTS))
-            write_tile(builder, kind, n_rows, dict(zip(ARGUMENTS, given, strict=True)))
-            return context.get_dummy_value()
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kind, n_rows, packed = values
+        unpacked = cgutils.unpack_tuple(builder, packed, len(ARGUMENTS))
+        given = dict(zip(ARGUMENTS, unpacked, strict=True))
+        end = builder.append_basic_block("end")
+        number = builder.add(builder.mul(kind, I64(MAX_ROWS + 1)), n_rows)
+        cases = builder.switch(number, end)
+        for each in BLOCK_BYTES:
+            for n in range(1, MAX_ROWS + 1):
+                block = builder.append_basic_block(f"kind{each}_rows{n}")
+                cases.add_case(I64(each * (MAX_ROWS + 1) + n), block)
+                builder.position_at_end(block)
+                write_tile(builder, each, n, given)
+                builder.branch(end)
+        builder.position_at_end(end)
+        return context.get_dummy_value()
 
-        return types.void(types.UniTuple(types.int64, len(ARGUMENTS))), generate
-
-    return instruction(tile)
-
-
-_float_1, _float_2, _float_4 = (make_tile(FLOAT32, n) for n in ROWS)
-_int8_1, _int8_2, _int8_4 = (make_tile(INT8, n) for n in ROWS)
-_block8_1, _block8_2, _block8_4 = (make_tile(BLOCK8, n) for n in ROWS)
-_block4_1, _block4_2, _block4_4 = (make_tile(BLOCK4, n) for n in ROWS)
+    many = types.UniTuple(types.int64, len(ARGUMENTS))
+    return types.void(types.int64, types.int64, many), generate
 
 
 def tiles(
@@ -283,42 +300,17 @@ def tiles(
     y_stride: int,
     is_added: int,
 ) -> None:
-    """Neighbouring tiles, each for all rows: 4 at a time, then 2, then 1."""
+    """Neighbouring tiles, each for all rows, which are taken in parts of about the same size."""
+    n_parts = (n_rows + MAX_ROWS - 1) // MAX_ROWS
     for _ in range(n_tiles):
         r = 0
-        while r < n_rows:
-            n = 4 if r + 4 <= n_rows else 2 if r + 2 <= n_rows else 1
+        for part in range(n_parts):
+            n = (n_rows - r) // (n_parts - part)
             x_at, y_at, scale_at = x + r * x_stride, y + r * y_stride, r * scale_stride
             at = (weights, panel_bytes, n_blocks, x_at, x_stride, x_scales + scale_at,
                   x_sums + scale_at, scale_stride, row_scales, bias, y_at, y_stride,
                   is_added)  # fmt: skip
-            if kind == FLOAT32:
-                if n == 4:
-                    _float_4(at)
-                elif n == 2:
-                    _float_2(at)
-                else:
-                    _float_1(at)
-            elif kind == INT8:
-                if n == 4:
-                    _int8_4(at)
-                elif n == 2:
-                    _int8_2(at)
-                else:
-                    _int8_1(at)
-            elif kind == BLOCK8:
-                if n == 4:
-                    _block8_4(at)
-                elif n == 2:
-                    _block8_2(at)
-                else:
-                    _block8_1(at)
-            elif n == 4:
-                _block4_4(at)
-            elif n == 2:
-                _block4_2(at)
-            else:
-                _block4_1(at)
+            tile(kind, n, at)
             r += n
         weights += 2 * panel_bytes
         row_scales += 4 * WIDTH

@@ -12,10 +12,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from lookleft.generate.group import Move, apply_rules, without_forbidden
+from lookleft.generate.best import Best, Integers, best_of
+from lookleft.generate.group import Move, apply_rules, as_tensor, filled, without_forbidden
 from lookleft.generate.paths import Candidates, Paths
 from lookleft.generate.request import Answer, Beam, Done, Entry, Event
 
@@ -27,31 +30,47 @@ class Beams:
         method = entries[0].request.method
         assert isinstance(method, Beam)
         self.method = method
+        self.device = device
         self.entries = list(entries)
         self.pools: list[list[Answer]] = [[] for _ in entries]  # what has ended
-        self.paths = Paths.begin(len(self.entries), device)
+        self.paths = Paths.begin(len(self.entries))
+        self._settle()
 
     @property
     def n_rows(self) -> int:
-        return self.paths.sums.numel()
+        return self.paths.sums.size
+
+    @property
+    def n_best(self) -> int:
+        """How many tokens of a row suffice to choose from; 0: rules want to see all."""
+        return 0 if self._has_rules else self._n_candidates
+
+    @property
+    def forbidden(self) -> Integers:
+        """The ids that each row must not get, as `Chooser` takes them. (B * W, F)."""
+        return self._forbidden.repeat(self.paths.sums.shape[1], axis=0)
 
     def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
         """One step for every hypothesis. (B * W, V) -> which rows go on, and what they read."""
-        n_ends = max(1, *(len(entry.request.ends) for entry in self.entries))
-        n_candidates = (1 + n_ends) * self.method.width  # so many that `width` do not end
-        n_beams = self.paths.sums.size(1)
+        n_beams = self.paths.sums.shape[1]
         requests = [entry.request for entry in self.entries for _ in range(n_beams)]
-        norm = logits.logsumexp(-1, keepdim=True)  # of all tokens, the forbidden too
+        norms = logits.logsumexp(-1)  # of all tokens, the forbidden too
         logits = without_forbidden(logits, requests)
-        if any(request.rules for request in requests):
-            logits, norm = self._ruled(logits - norm), torch.zeros_like(norm)
-        best = self.paths.continued(logits, norm, n_candidates)
+        if self._has_rules:
+            logits, norms = self._ruled(logits - norms[:, None]), torch.zeros_like(norms)
+        return self.choose(best_of(logits, norms, self._n_candidates))
 
-        is_end = self._is_end(best.ids)  # (B, C)
-        self._collect(best, is_end)
-        # Stable: those that do not end come first, best first. What remains of the others is dead.
-        chosen = is_end.byte().argsort(dim=1, stable=True)[:, : self.method.width]  # (B, W)
-        best = best._replace(totals=best.totals.masked_fill(is_end, -math.inf)).take(chosen)
+    def choose(self, found: Best) -> tuple[Move, list[Event]]:
+        """One step, given the best tokens of every hypothesis. (B * W rows)."""
+        n_beams = self.paths.sums.shape[1]
+        best = self.paths.continued(found, self._n_candidates)
+        is_end = (best.ids[:, :, None] == self._ends[:, None]).any(-1)  # (B, C)
+        if is_end.any() or (self.paths.n_new + 1 >= self._limits).any():
+            self._collect(best, is_end)
+            # Stable: those that do not end come first. What remains of the others is dead.
+            best.totals[is_end] = -math.inf
+            best = best.take(is_end.argsort(axis=1, kind="stable"))
+        best = best.first(self.method.width)  # (B, W)
         self.paths = self.paths.extended(best)
 
         events: list[Event] = []
@@ -61,8 +80,8 @@ class Beams:
                 on.append(b)
             else:
                 events.append(Done(self.entries[b].ticket, self._best_of(b)))
-        first = torch.arange(len(self.entries), device=best.ids.device)[:, None] * n_beams
-        move = Move((best.parents + first)[on].flatten(), best.ids[on].flatten())
+        rows = best.parents + np.arange(len(self.entries))[:, None] * n_beams
+        move = Move(as_tensor(rows[on], self.device), as_tensor(best.ids[on], self.device))
         self._keep(on)
         return move, events
 
@@ -71,13 +90,24 @@ class Beams:
         self.paths = self.paths.joined(other.paths)
         self.entries += other.entries
         self.pools += other.pools
+        self._settle()
 
     def drop(self, tickets: set[int]) -> Tensor:
         """Forget these requests; get the rows that stay. -> (M,)."""
         kept = [b for b, entry in enumerate(self.entries) if entry.ticket not in tickets]
-        rows = torch.arange(self.n_rows).view(self.paths.sums.shape)[kept]
+        rows = np.arange(self.n_rows).reshape(self.paths.sums.shape)[kept]
         self._keep(kept)
-        return rows.flatten()
+        return as_tensor(rows, self.device)
+
+    def _settle(self) -> None:
+        """Put down in arrays what the requests say, once for all steps that they share."""
+        requests = [entry.request for entry in self.entries]
+        n_ends = max((len(request.ends) for request in requests), default=0)
+        self._n_candidates = (1 + max(n_ends, 1)) * self.method.width  # `width` do not end
+        self._has_rules = any(request.rules for request in requests)
+        self._ends = filled([request.ends for request in requests])  # (B, E)
+        self._limits = np.array([entry.max_new for entry in self.entries], np.int64)  # (B,)
+        self._forbidden = filled([request.forbidden for request in requests])  # (B, F)
 
     def _ruled(self, log_probs: Tensor) -> Tensor:
         """What the rules of each request make of its rows. (B * W, V)."""
@@ -88,19 +118,11 @@ class Beams:
         ]
         return apply_rules(log_probs, [(entry.request.rules, text) for entry, text in rows])
 
-    def _is_end(self, ids: Tensor) -> Tensor:
-        """Which candidates end their text. (B, C) -> (B, C)."""
-        most = max(len(entry.request.ends) for entry in self.entries)
-        rows = [[*e.request.ends, *[-1] * (most - len(e.request.ends))] for e in self.entries]
-        ends = torch.tensor(rows, dtype=torch.long, device=ids.device).view(len(rows), 1, most)
-        return (ids[:, :, None] == ends).any(-1)
-
-    def _collect(self, best: Candidates, is_end: Tensor) -> None:
+    def _collect(self, best: Candidates, is_end: NDArray[np.bool_]) -> None:
         """Put those of the best `width` candidates that end, or fill their room, into the pools."""
-        limits = torch.tensor([entry.max_new for entry in self.entries], device=is_end.device)
-        is_over = is_end | (self.paths.n_new + 1 >= limits)[:, None]  # (B, C)
-        is_over &= best.totals.isfinite()
-        for b, c in is_over[:, : self.method.width].nonzero().tolist():
+        is_over = is_end | (self.paths.n_new + 1 >= self._limits)[:, None]  # (B, C)
+        is_over &= np.isfinite(best.totals)
+        for b, c in np.argwhere(is_over[:, : self.method.width]).tolist():
             n, parent = int(self.paths.n_new[b]), int(best.parents[b, c])
             written = [*self.paths.tokens[b, parent, :n].tolist(), int(best.ids[b, c])]
             gains = [*self.paths.gains[b, parent, :n].tolist(), float(best.gains[b, c])]
@@ -139,6 +161,7 @@ class Beams:
             self.paths = self.paths.of(kept)
             self.entries = [self.entries[b] for b in kept]
             self.pools = [self.pools[b] for b in kept]
+            self._settle()
 
 
 def score_of(answer: Answer) -> float:

@@ -9,11 +9,23 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from lookleft.generate.best import Best, Integers
 from lookleft.generate.pick import draw, probabilities
-from lookleft.generate.request import Done, Entry, Event, Finish, Request, Rule, Sample, Token
+from lookleft.generate.request import (
+    GREEDY,
+    Done,
+    Entry,
+    Event,
+    Finish,
+    Request,
+    Rule,
+    Sample,
+    Token,
+)
 
 
 class Move(NamedTuple):
@@ -30,9 +42,19 @@ class Group(Protocol):
 
     @property
     def n_rows(self) -> int: ...
+    @property
+    def n_best(self) -> int:
+        """How many of the best tokens of a row suffice to choose from; 0: it must see all."""
+
+    @property
+    def forbidden(self) -> Integers:
+        """The ids that each row must not get, as `Chooser` takes them. (B, F)."""
 
     def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
         """Choose what comes next. (B, V) -> the move, and what there is to tell."""
+
+    def choose(self, found: Best) -> tuple[Move, list[Event]]:
+        """The same, given only the best tokens of each row."""
 
     def join(self, other: Self) -> None:
         """Put the requests of another group behind ours."""
@@ -45,8 +67,10 @@ class Singles:
     """Requests of one row each: greedy, or drawn at random from a stream of their own."""
 
     def __init__(self, entries: Sequence[Entry], device: torch.device) -> None:
+        self.device = device
         self.entries = list(entries)
         self.streams = [_stream(entry) for entry in entries]
+        self._settle()
 
     @property
     def n_rows(self) -> int:
@@ -63,9 +87,41 @@ class Singles:
         is_possible = highest.isfinite().tolist()  # not if all is forbidden, or not a number
         ids = self._drawn(ruled, ids, is_possible)
         log_probs = self._log_probs(logits, ids)
+        return self._written(ids.tolist(), is_possible, log_probs)
+
+    def choose(self, found: Best) -> tuple[Move, list[Event]]:
+        """The same for rows that are all greedy, given the best token of each."""
+        highest = found.logits[:, 0]
+        log_probs: list[float] = (highest - found.norms).tolist() if self._wants_log_probs else []
+        return self._written(found.ids[:, 0].tolist(), np.isfinite(highest).tolist(), log_probs)
+
+    def join(self, other: Singles) -> None:
+        """Put the requests of another group behind ours."""
+        self.entries += other.entries
+        self.streams += other.streams
+        self._settle()
+
+    def drop(self, tickets: set[int]) -> Tensor:
+        """Forget these requests; get the rows that stay. -> (M,)."""
+        kept = [b for b, entry in enumerate(self.entries) if entry.ticket not in tickets]
+        self._keep(kept)
+        return torch.tensor(kept, dtype=torch.long)
+
+    def _settle(self) -> None:
+        """Put down what the requests say, once for all steps that they share."""
+        requests = [entry.request for entry in self.entries]
+        is_simple = all(r.method == GREEDY and not r.rules for r in requests)
+        self.n_best = 1 if is_simple else 0
+        self.forbidden = filled([request.forbidden for request in requests])
+        self._wants_log_probs = any(request.wants_log_probs for request in requests)
+
+    def _written(
+        self, ids: list[int], is_possible: list[bool], log_probs: list[float]
+    ) -> tuple[Move, list[Event]]:
+        """Put a token behind every row. -> the move, the tokens, and the answers."""
         events: list[Event] = []
         on = []
-        for b, (entry, token) in enumerate(zip(self.entries, ids.tolist(), strict=True)):
+        for b, (entry, token) in enumerate(zip(self.entries, ids, strict=True)):
             finish: Finish | None = "stuck"
             if is_possible[b]:
                 entry.log_probs += log_probs[b : b + 1]
@@ -77,19 +133,8 @@ class Singles:
             else:
                 events.append(Done(entry.ticket, [entry.answer(finish)]))
         self._keep(on)
-        rows_on = torch.tensor(on, dtype=torch.long, device=logits.device)
-        return Move(rows_on, ids[rows_on]), events
-
-    def join(self, other: Singles) -> None:
-        """Put the requests of another group behind ours."""
-        self.entries += other.entries
-        self.streams += other.streams
-
-    def drop(self, tickets: set[int]) -> Tensor:
-        """Forget these requests; get the rows that stay. -> (M,)."""
-        kept = [b for b, entry in enumerate(self.entries) if entry.ticket not in tickets]
-        self._keep(kept)
-        return torch.tensor(kept, dtype=torch.long)
+        rows, read = np.array(on, np.int64), np.array([ids[b] for b in on], np.int64)
+        return Move(as_tensor(rows, self.device), as_tensor(read, self.device)), events
 
     def _drawn(self, logits: Tensor, ids: Tensor, is_possible: list[bool]) -> Tensor:
         """The ids with those of sampled rows drawn anew. (B, V), (B,) -> (B,)."""
@@ -107,7 +152,7 @@ class Singles:
 
     def _log_probs(self, logits: Tensor, ids: Tensor) -> list[float]:
         """The model's own log-probability of each id, if anybody asked; else none at all."""
-        if not any(entry.request.wants_log_probs for entry in self.entries):
+        if not self._wants_log_probs:
             return []
         picked = logits.gather(1, ids[:, None])[:, 0] - logits.logsumexp(-1)
         found: list[float] = picked.tolist()
@@ -117,6 +162,7 @@ class Singles:
         if len(kept) < len(self.entries):
             self.entries = [self.entries[b] for b in kept]
             self.streams = [self.streams[b] for b in kept]
+            self._settle()
 
 
 def without_forbidden(logits: Tensor, requests: Sequence[Request]) -> Tensor:
@@ -128,6 +174,18 @@ def without_forbidden(logits: Tensor, requests: Sequence[Request]) -> Tensor:
     changed = logits.clone()
     changed[rows, columns] = -math.inf
     return changed
+
+
+def filled(lists: Sequence[Sequence[int]]) -> Integers:
+    """Lists of ids as rows of one array, the short ones filled up with -1. (B, longest)."""
+    longest = max(map(len, lists), default=0)
+    rows = [[*ids, *[-1] * (longest - len(ids))] for ids in lists]
+    return np.array(rows, np.int64).reshape(len(lists), longest)
+
+
+def as_tensor(numbers: Integers, device: torch.device) -> Tensor:
+    """Whole numbers as a runner takes them. (B,) or (B, W) -> one axis."""
+    return torch.from_numpy(numbers.reshape(-1)).to(device)
 
 
 def apply_rules(logits: Tensor, rows: Sequence[tuple[Sequence[Rule], list[int]]]) -> Tensor:

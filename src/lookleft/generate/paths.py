@@ -1,80 +1,92 @@
-"""The tensors of a beam search: hypotheses that run, and candidates for their next token.
+"""The numbers of a beam search: hypotheses that run, and candidates for their next token.
 
-Dimensions: B requests, W beam (1 in the first step), C candidates, V vocabulary, N tokens so far.
+Plain arrays: they are small, and an operation on a small tensor costs more than the sum it does.
+Dimensions: B requests, W beam (1 in the first step), C candidates, N tokens written so far.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
+
+from lookleft.generate.best import Best, Floats, Integers
 
 
 class Candidates(NamedTuple):
     """Continuations of the hypotheses of each request, best first. All (B, C)."""
 
-    totals: Tensor  # summed log-probabilities, -inf where there is none
-    parents: Tensor  # which hypothesis of the request goes on
-    ids: Tensor  # with which token
-    gains: Tensor  # the token's log-probability
+    totals: Floats  # summed log-probabilities, -inf where there is none
+    parents: Integers  # which hypothesis of the request goes on
+    ids: Integers  # with which token
+    gains: Floats  # the token's log-probability
 
-    def take(self, chosen: Tensor) -> Candidates:
+    def take(self, chosen: Integers) -> Candidates:
         """Those at these places. (B, C')."""
-        return Candidates(*(column.gather(1, chosen) for column in self))
+        at = (np.arange(len(chosen))[:, None], chosen)
+        return Candidates(self.totals[at], self.parents[at], self.ids[at], self.gains[at])
+
+    def first(self, n: int) -> Candidates:
+        """The n best. (B, n)."""
+        return Candidates(
+            self.totals[:, :n], self.parents[:, :n], self.ids[:, :n], self.gains[:, :n]
+        )
 
 
 @dataclass(frozen=True)
 class Paths:
     """Hypotheses of all requests, best first, each with the tokens it has written."""
 
-    sums: Tensor  # (B, W)
-    tokens: Tensor  # (B, W, N); a request that began later has written fewer
-    gains: Tensor  # (B, W, N) the log-probability of each
-    n_new: Tensor  # (B,) how many
+    sums: Floats  # (B, W)
+    tokens: Integers  # (B, W, N); a request that began later has written fewer
+    gains: Floats  # (B, W, N) the log-probability of each
+    n_new: Integers  # (B,) how many
 
     @classmethod
-    def begin(cls, n_requests: int, device: torch.device) -> Paths:
+    def begin(cls, n_requests: int) -> Paths:
         """One hypothesis per request: its prompt, with nothing written yet."""
         return cls(
-            sums=torch.zeros(n_requests, 1, dtype=torch.float64, device=device),
-            tokens=torch.zeros(n_requests, 1, 0, dtype=torch.long, device=device),
-            gains=torch.zeros(n_requests, 1, 0, dtype=torch.float64, device=device),
-            n_new=torch.zeros(n_requests, dtype=torch.long, device=device),
+            sums=np.zeros((n_requests, 1)),
+            tokens=np.zeros((n_requests, 1, 0), np.int64),
+            gains=np.zeros((n_requests, 1, 0)),
+            n_new=np.zeros(n_requests, np.int64),
         )
 
-    def continued(self, logits: Tensor, norm: Tensor, n_candidates: int) -> Candidates:
-        """The best continuations of each request. (B * W, V), (B * W, 1) -> n_candidates each.
+    def continued(self, best: Best, n_candidates: int) -> Candidates:
+        """The best continuations of each request, n_candidates each; among equals the first.
 
-        A hypothesis gives at most so many of the best, so the vocabulary is searched row by row;
-        and only what is found needs its norm taken off.
+        best: of every hypothesis (B * W rows) as many tokens: no more can be among the best.
         """
         n_requests, width = self.sums.shape
-        n_each = min(n_candidates, logits.size(1))
-        best, ids = logits.topk(n_each)  # (B * W, n_each)
-        gains = (best - norm).double().nan_to_num(nan=-math.inf, posinf=-math.inf)
-        gains, ids = gains.view(n_requests, -1), ids.view(n_requests, -1)  # (B, W * n_each)
-        parents = torch.arange(width, device=ids.device).repeat_interleave(n_each)
-        parents = parents.expand(n_requests, -1)
-        every = Candidates(self.sums.gather(1, parents) + gains, parents, ids, gains)
-        missing = n_candidates - ids.size(1)
+        n_each = best.ids.shape[1]
+        with np.errstate(invalid="ignore"):  # inf - inf: such a token is impossible
+            gains = (best.logits - best.norms[:, None]).astype(np.float64)  # (B * W, n_each)
+        gains[~np.isfinite(gains)] = -np.inf
+        gains = gains.reshape(n_requests, width, n_each)
+        totals = (self.sums[:, :, None] + gains).reshape(n_requests, -1)  # (B, W * n_each)
+        order = (-totals).argsort(axis=1, kind="stable")[:, :n_candidates]
+        b = np.arange(n_requests)[:, None]
+        found = Candidates(
+            totals[b, order],
+            order // n_each,
+            best.ids.reshape(n_requests, -1)[b, order],
+            gains.reshape(n_requests, -1)[b, order],
+        )
+        missing = n_candidates - order.shape[1]
         if missing > 0:  # a tiny vocabulary: the rest is impossible
-            totals = F.pad(every.totals, (0, missing), value=-math.inf)
-            every = Candidates(totals, *(F.pad(column, (0, missing)) for column in every[1:]))
-        return every.take(every.totals.topk(n_candidates).indices)
+            totals = padded(found.totals, missing, -np.inf)
+            found = Candidates(totals, *(padded(column, missing) for column in found[1:]))
+        return found
 
     def extended(self, by: Candidates) -> Paths:
         """Each candidate written behind its parent. (B, W') -> W' hypotheses."""
-        b = torch.arange(self.n_new.numel(), device=by.ids.device)[:, None]
-        missing = int(self.n_new.max()) + 1 - self.tokens.size(2)
-        tokens, gains = (
-            F.pad(history[b, by.parents], (0, max(missing, 0)))
-            for history in (self.tokens, self.gains)
-        )
-        here = (b, torch.arange(by.ids.size(1), device=b.device), self.n_new[:, None])
+        b = np.arange(len(self.n_new))[:, None]
+        missing = max(int(self.n_new.max()) + 1 - self.tokens.shape[2], 0)
+        tokens = padded(self.tokens[b, by.parents], missing)
+        gains = padded(self.gains[b, by.parents], missing)
+        here = (b, np.arange(by.ids.shape[1]), self.n_new[:, None])
         tokens[here], gains[here] = by.ids, by.gains
         return Paths(by.totals, tokens, gains, self.n_new + 1)
 
@@ -86,19 +98,26 @@ class Paths:
 
     def joined(self, other: Paths) -> Paths:
         """These and the others behind them."""
-        longest = max(self.tokens.size(2), other.tokens.size(2))
+        longest = max(self.tokens.shape[2], other.tokens.shape[2])
 
-        def both(mine: Tensor, theirs: Tensor) -> Tensor:
-            return torch.cat([F.pad(x, (0, longest - x.size(2))) for x in (mine, theirs)])
+        def both(mine: NDArray[Any], theirs: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([padded(x, longest - x.shape[2]) for x in (mine, theirs)])
 
         return Paths(
-            sums=torch.cat((self.sums, other.sums)),
+            sums=np.concatenate((self.sums, other.sums)),
             tokens=both(self.tokens, other.tokens),
             gains=both(self.gains, other.gains),
-            n_new=torch.cat((self.n_new, other.n_new)),
+            n_new=np.concatenate((self.n_new, other.n_new)),
         )
 
     def texts(self) -> list[list[list[int]]]:
         """The tokens of each hypothesis of each request."""
         pairs = zip(self.tokens.tolist(), self.n_new.tolist(), strict=True)
         return [[tokens[:n] for tokens in rows] for rows, n in pairs]
+
+
+def padded(array: NDArray[Any], n_more: int, value: float = 0) -> NDArray[Any]:
+    """The array with so many more columns, all of this value, at the end of its last axis."""
+    wider = np.full((*array.shape[:-1], array.shape[-1] + n_more), value, array.dtype)
+    wider[..., : array.shape[-1]] = array
+    return wider

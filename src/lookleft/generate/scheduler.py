@@ -18,7 +18,8 @@ from lookleft.config import EncoderDecoderConfig
 from lookleft.data.batch import Batch, pad_rows
 from lookleft.errors import InputError
 from lookleft.generate.beam import Beams
-from lookleft.generate.group import Group, Singles
+from lookleft.generate.best import Best, Chooser
+from lookleft.generate.group import Group, Move, Singles
 from lookleft.generate.request import Beam, Done, Entry, Event, Request, admit
 from lookleft.models.base import Runner, StateT
 
@@ -39,6 +40,7 @@ class Lane(Generic[StateT]):
 
     def __init__(self, runner: Runner[StateT]) -> None:
         self.runner = runner
+        self.chooser: Chooser[StateT] | None = runner if isinstance(runner, Chooser) else None
         self.flight: Flight[StateT] | None = None
 
     @property
@@ -50,12 +52,13 @@ class Lane(Generic[StateT]):
         events: list[Event] = []
         flight = self.flight
         if flight is not None:
-            logits = self.runner.step(flight.ids, flight.state)
-            flight = self._advance(flight.group, flight.state, logits, events)
+            n_rows = flight.group.n_rows
+            flight = self._moved(flight.group, flight.state, n_rows, self._chosen(flight), events)
         if newcomers:
             logits, state = self._read(newcomers)
             kind = Beams if isinstance(newcomers[0].request.method, Beam) else Singles
-            joining = self._advance(kind(newcomers, logits.device), state, logits, events)
+            group: Group = kind(newcomers, logits.device)
+            joining = self._moved(group, state, logits.size(0), group.advance(logits), events)
             flight = _joined(flight, joining)
         self.flight = flight
         return events
@@ -72,15 +75,28 @@ class Lane(Generic[StateT]):
             self.flight.state.reorder(rows)
             self.flight.ids = self.flight.ids[rows]
 
-    def _advance(
-        self, group: Group, state: StateT, logits: Tensor, events: list[Event]
+    def _chosen(self, flight: Flight[StateT]) -> tuple[Move, list[Event]]:
+        """One step of the runner, and what the group makes of it."""
+        group = flight.group
+        if self.chooser is None or not group.n_best:
+            return group.advance(self.runner.step(flight.ids, flight.state))
+        found = self.chooser.step_best(flight.ids, flight.state, group.n_best, group.forbidden)
+        return group.choose(Best(*found))
+
+    def _moved(
+        self,
+        group: Group,
+        state: StateT,
+        n_rows: int,
+        chosen: tuple[Move, list[Event]],
+        events: list[Event],
     ) -> Flight[StateT] | None:
-        move, news = group.advance(logits)
+        """The group with its state in the new order; None if nothing runs any more."""
+        move, news = chosen
         events += news
         if not move.rows.numel():
             return None
-        stay = torch.arange(logits.size(0), device=move.rows.device)
-        if not torch.equal(move.rows, stay):
+        if not torch.equal(move.rows, torch.arange(n_rows, device=move.rows.device)):
             state.reorder(move.rows)
         return Flight(group, state, move.ids)
 
@@ -178,7 +194,9 @@ class Scheduler(Generic[StateT]):
                 newcomers.setdefault(lane_of(entry.request), []).append(entry)
         events: list[Event] = []
         for key in {**self._lanes, **newcomers}:
-            lane = self._lanes.setdefault(key, Lane(self.runner))
+            if key not in self._lanes:
+                self._lanes[key] = Lane(self.runner)
+            lane = self._lanes[key]
             events += lane.step(newcomers.get(key, []))
             if not lane.n_rows:
                 del self._lanes[key]

@@ -1,0 +1,56 @@
+"""The best few tokens of each row: all that greedy and beam search need of the logits.
+
+A runner may find them itself, as the engine does while the logits are still in the cache; for
+every other one they are found here. Dimensions: B rows, N tokens of each, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lookleft.models.base import State
+
+Floats = NDArray[np.floating[Any]]
+Integers = NDArray[np.int64]
+StateT_contra = TypeVar("StateT_contra", bound=State, contravariant=True)
+
+
+class Best(NamedTuple):
+    """The tokens with the largest logits, best first; of equal ones the lower id comes first."""
+
+    logits: Floats  # (B, N)
+    ids: Integers  # (B, N)
+    norms: Floats  # (B,) log of the summed exponentials of all logits, the forbidden too
+
+
+@runtime_checkable
+class Chooser(Protocol[StateT_contra]):
+    """A runner that finds the best tokens itself and need not show the logits of all."""
+
+    def step_best(
+        self, ids: Tensor, state: StateT_contra, n: int, forbidden: Integers
+    ) -> tuple[Floats, Integers, Floats]:
+        """Feed one more token per row; get the columns of `Best` for n tokens of each.
+
+        forbidden: (B, F) ids that each row must not get; -1 forbids nothing.
+        """
+
+
+def best_of(logits: Tensor, norms: Tensor, n: int) -> Best:
+    """The n best tokens of each row, or all there are. (B, V), (B,) -> (B, N)."""
+    n = min(n, logits.size(1))
+    found, ids = logits.topk(n)
+    # topk leaves open which of several equal ones it takes, and in which order.
+    last = found[:, -1:]
+    if bool(((logits == last).sum(1) > (found == last).sum(1)).any()):
+        ranked = logits.sort(dim=1, descending=True, stable=True)
+        found, ids = ranked.values[:, :n], ranked.indices[:, :n]
+    else:
+        ids, order = ids.sort(1)
+        found, order = found.gather(1, order).sort(dim=1, descending=True, stable=True)
+        ids = ids.gather(1, order)
+    return Best(*(column.cpu().numpy() for column in (found, ids, norms)))

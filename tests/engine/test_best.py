@@ -1,0 +1,153 @@
+"""The best tokens that the engine finds are those that a search through all logits finds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from engine.test_runner import some_batch, twins
+from invariants.families import decoder_only, make, random_ids
+
+from lookleft.data.batch import Batch, as_rows
+from lookleft.engine.runner import Runner
+from lookleft.errors import InputError
+from lookleft.generate.best import Best, Chooser, best_of
+from lookleft.generate.request import GREEDY, Answer, Beam, Method, Power, Request, Wu
+from lookleft.generate.scheduler import answer_all
+from lookleft.models import DecoderOnly
+
+NOTHING = np.zeros((3, 0), np.int64)
+
+
+def both(runner: Runner, n: int, forbidden: Any = NOTHING) -> tuple[Best, Best]:
+    """What the engine finds after one token, and what is found among all its logits."""
+    batch, ids = some_batch(runner.config), random_ids(3, seed=5)
+    _, state = runner.prefill(batch, room=3)
+    found = Best(*runner.step_best(ids, state, n, forbidden))
+    state.roll_back(state.lengths - 1)
+    logits = runner.step(ids, state)
+    norms = logits.logsumexp(-1)
+    for row, each in enumerate(forbidden.tolist()):
+        logits[row, [id for id in each if id >= 0]] = -torch.inf
+    return found, best_of(logits, norms, n)
+
+
+def same(found: Best, expected: Best) -> None:
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.logits, expected.logits)
+    np.testing.assert_allclose(found.norms, expected.norms, rtol=1e-6, atol=1e-6)
+
+
+def writer(vocab_size: int = 150) -> DecoderOnly:
+    network = make(decoder_only(vocab_size=vocab_size), torch.float32)
+    assert isinstance(network, DecoderOnly)
+    return network
+
+
+@pytest.mark.parametrize("n", [1, 2, 10, 149, 150, 999])
+def test_the_best_tokens_are_those_of_a_search_through_all_logits(n: int) -> None:
+    runner = Runner(writer())
+    forbidden = np.array([[-1, -1], [7, -1], [149, 0]])
+    found, expected = both(runner, n, forbidden)
+    same(found, expected)
+    assert found.ids.shape == (3, min(n, 150))
+    free, _ = both(runner, n)
+    best = free.ids[1, 0]
+    found, expected = both(runner, n, np.array([[-1], [best], [-1]]))
+    same(found, expected)
+    assert found.ids[1, 0] != best  # forbidding does forbid
+
+
+@pytest.mark.parametrize("n", [1, 4, 40])
+def test_of_equal_tokens_the_lower_id_comes_first(n: int) -> None:
+    network = writer()
+    with torch.no_grad():
+        tokens = network.embedding.tokens.weight
+        tokens[:] = tokens[torch.arange(150) % 4]  # each logit comes 37 times or more
+    found, expected = both(Runner(network), n)
+    same(found, expected)
+    assert (np.diff(found.logits) <= 0).all()
+    is_equal = np.diff(found.logits) == 0
+    assert (np.diff(found.ids)[is_equal] > 0).all()
+    assert is_equal.any() == (n > 1)
+
+
+@pytest.mark.parametrize("n_rows", [5, 20])  # threads share all rows, or have rows of their own
+def test_several_threads_find_what_one_finds(n_rows: int) -> None:
+    network, ids = writer(), random_ids(n_rows, seed=5)
+    found = []
+    for n_threads in (1, 2):
+        runner = Runner(network, n_threads=n_threads)
+        _, state = runner.prefill(Batch(as_rows(random_ids(n_rows, 4))), room=3)
+        found.append(Best(*runner.step_best(ids, state, 6, np.arange(n_rows)[:, None])))
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert len(np.unique(found[0].norms)) == n_rows  # each row has its own
+    assert (found[0].ids != np.arange(n_rows)[:, None]).all()
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_row_with_a_logit_that_is_no_number_offers_nothing(wrong: float) -> None:
+    network = writer()
+    with torch.no_grad():
+        # Of the two products with the same number one is +inf, if they are infinite.
+        network.embedding.tokens.weight[120:122, 0] = torch.tensor([wrong, -wrong])
+    found, _ = both(Runner(network), 3)
+    with np.errstate(invalid="ignore"):
+        assert not np.isfinite(found.logits - found.norms[:, None]).all(axis=1).any()
+    [done] = answer_all(Runner(network), [Request((5, 6), max_new=3)])
+    assert done.answers[0].finish == "stuck"
+
+
+class Plain:
+    """An engine that shows all its logits and leaves the search to others."""
+
+    def __init__(self, runner: Runner) -> None:
+        self.config, self.device = runner.config, runner.device
+        self.prefill, self.step, self.extend = runner.prefill, runner.step, runner.extend
+
+
+METHODS: dict[str, Method] = {
+    "greedy": GREEDY,
+    "beam": Beam(3),
+    "n-best": Beam(4, Wu(0.6), n_best=4),
+    "long": Beam(3, Power(-1.0), n_best=2),
+    "estimate": Beam(3, Power(2.0), stop="estimate"),
+}
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+@pytest.mark.parametrize("name", ["decoder-only rotary-grouped", "encoder-decoder relative-rms"])
+def test_answers_are_those_of_a_search_through_all_logits(name: str, method: Method) -> None:
+    _, runner = twins(name)
+    plain: Any = Plain(runner)
+    assert isinstance(runner, Chooser)
+    assert not isinstance(plain, Chooser)
+    key = "source" if name.startswith("encoder-decoder") else "prompt"
+    requests = []
+    for i in range(6):
+        given: Any = {key: tuple(random_ids(3 + i % 3, seed=i).tolist())}
+        ends, forbidden = (7, 11)[: 1 + i % 2], (0, 1)[: i % 3]
+        requests.append(
+            Request(**given, max_new=4 + i, ends=ends, method=method, forbidden=forbidden)
+        )
+    found, expected = (in_order(answer_all(each, requests, max_rows=9)) for each in (runner, plain))
+    assert [a.ids for a in found] == [a.ids for a in expected]
+    assert [a.finish for a in found] == [a.finish for a in expected]
+    if method != GREEDY:
+        assert [a.score for a in found] == pytest.approx([a.score for a in expected], abs=1e-5)
+    assert len({len(a.ids) for a in expected}) > 1  # they did end at different times
+
+
+def in_order(done: Any) -> list[Answer]:
+    return [a for each in sorted(done, key=lambda each: each.ticket) for a in each.answers]
+
+
+def test_a_list_of_forbidden_ids_that_does_not_fit_is_refused() -> None:
+    runner = Runner(writer())
+    _, state = runner.prefill(some_batch(runner.config), room=3)
+    for wrong in (np.zeros((2, 1), np.int64), np.full((3, 1), 150)):
+        with pytest.raises(InputError, match="give 3 rows of ids below 150"):
+            runner.step_best(random_ids(3), state, 1, wrong)
