@@ -19,7 +19,7 @@ SOURCE = Path(lookleft.__file__).parent
 LAYERS = [
     {"errors"},
     {"config", "files"},
-    {"tensors", "quantised", "masks", "text", "picture", "pages"},
+    {"tensors", "quantised", "masks", "text", "picture", "pages", "bundled"},
     {"data", "nn"},
     {"models"},
     {"interop", "checkpoint"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from lookleft.cli.display import plain_line
 from lookleft.cli.main import app
 from lookleft.cli.train import parse_words
 from lookleft.errors import ConfigError, FileError, InputError, LookleftError
+from lookleft.nn import fused
 from lookleft.train.run import Event, Run
 
 SETTINGS = {
@@ -59,6 +61,20 @@ def test_a_model_that_peeks_is_announced(
     files = ["--data.train", pairs, "--data.dev", pairs]
     run("--out", str(tmp_path / "run"), *files, *SMALL, "--model.mask", "none")
     assert "PEEKS at the future" in capsys.readouterr().err
+
+
+def test_compiling_is_announced_before_it_makes_one_wait(
+    pairs: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = ["--data.train", pairs, "--data.dev", pairs]
+    for is_there in (True, False):
+        monkeypatch.setattr(fused, "are_kernels_compiled", partial(bool, is_there))
+        run("--out", str(tmp_path / f"run-{is_there}"), *files, *SMALL)
+        said = capsys.readouterr().err
+        assert ("compiling the kernels of training, once" in said) != is_there
 
 
 def test_the_time_left_counts_this_sitting_only(pairs: str, tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ def train(
         given["train.device"] = device
     if seed is not None:
         given["train.seed"] = str(seed)
+    from lookleft.nn.fused import are_kernels_compiled
     from lookleft.train.device import remark_on
     from lookleft.train.world import join_world
 
@@ -96,6 +97,8 @@ def train(
                 conclude(run)  # it was cut short after its last step
             say(nothing_left(run))
             return
+        if run.model.device.type == "cpu" and not are_kernels_compiled():
+            say("compiling the kernels of training, once for this machine: some 10 seconds")
         with finish_step_on_interrupt() as asked:
             if world.is_main:
                 carry_out(run, asked, as_json=json_, is_plain=plain)

@@ -1,5 +1,7 @@
 """Attention: `attend` in full view, `attend_fast` its fused twin, and the multi-head module.
 
+A third twin, `attend_short`, trains on short rows; it lives with its kernels, in `fused.py`.
+
 Dimensions: B batch, T queries, S keys, D model width, H heads, G key/value heads, K head width.
 """
 
@@ -19,6 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 from lookleft.errors import InputError
 from lookleft.masks import Mask
+from lookleft.nn.fused import attend_short, is_short
 
 Turn = Callable[[Tensor], Tensor]  # what a position does to a query or key: rotary turns it
 Tap = Callable[[str, Tensor], None]  # receives every intermediate by name
@@ -190,9 +193,10 @@ def fitting(bias: Tensor, full: Sequence[int]) -> Tensor:
     return bias
 
 
-def split_heads(x: Tensor, n_heads: int) -> Tensor:
-    """(B, T, H*K) -> (B, H, T, K)."""
-    return x.view(*x.shape[:-1], n_heads, x.size(-1) // n_heads).transpose(1, 2)
+def split_heads(x: Tensor, n_heads: int, norm: nn.Module | None = None) -> Tensor:
+    """(B, T, H*K) -> (B, H, T, K), each head through the norm, if there is one."""
+    heads = x.view(*x.shape[:-1], n_heads, x.size(-1) // n_heads)  # (B, T, H, K)
+    return normed(norm, heads).transpose(1, 2)
 
 
 def merge_heads(x: Tensor) -> Tensor:
@@ -201,7 +205,7 @@ def merge_heads(x: Tensor) -> Tensor:
 
 
 def normed(norm: nn.Module | None, heads: Tensor) -> Tensor:
-    """Each head normed in the precision of the norm's weights, back in its own. Same shape."""
+    """Each head normed in the precision of the norm's weights, back in its own. (..., K), same."""
     if norm is None:
         return heads
     wide = torch.promote_types(heads.dtype, next(norm.parameters()).dtype)
@@ -241,7 +245,7 @@ class Attention(nn.Module):
 
     def keys_values(self, x: Tensor, turn: Turn = unturned) -> KV:
         """What others can look at in x. (B, S, D) -> KV of (B, G, S, K)."""
-        keys = turn(normed(self.norm_k, split_heads(self.to_k(x), self.n_kv_heads)))
+        keys = turn(split_heads(self.to_k(x), self.n_kv_heads, self.norm_k))
         return KV(keys, split_heads(self.to_v(x), self.n_kv_heads))
 
     def forward(
@@ -253,16 +257,19 @@ class Attention(nn.Module):
         bias: Bias | None = None,
     ) -> Tensor:
         """Each position of x reads what it may see of kv. (B, T, D) -> (B, T, D)."""
-        q = turn(normed(self.norm_q, split_heads(self.to_q(x), self.n_heads)))  # (B, H, T, K)
+        q = turn(split_heads(self.to_q(x), self.n_heads, self.norm_q))  # (B, H, T, K)
         dropout = self.dropout if self.training else 0.0
-        if self.tap is ignore:
-            out = attend_fast(q, kv, mask, scale=self.scale, bias=bias, dropout=dropout)
-        else:
+        if self.tap is not ignore:
             self.tap("q", q)
             self.tap("k", kv.keys)
             self.tap("v", kv.values)
             out = attend(q, kv, mask, scale=self.scale, bias=bias, dropout=dropout, tap=self.tap)
             self.tap("out", out)  # per head, before the heads are mixed
+        elif self.training and bias is None and dropout == 0 and is_short(q, kv.keys):
+            check_shapes(q, kv, mask)
+            out = attend_short(q, *kv, mask, self.scale)
+        else:
+            out = attend_fast(q, kv, mask, scale=self.scale, bias=bias, dropout=dropout)
         mixed: Tensor = self.to_out(merge_heads(out))  # (B, T, D)
         return mixed
 

@@ -15,7 +15,7 @@ from lookleft.config import ModelConfig, Relative, Rotary
 from lookleft.masks import Mask
 from lookleft.nn.attention import KV, Attention, Bias, Turn, unturned
 from lookleft.nn.cache import KVCache, Slots
-from lookleft.nn.layers import Dropout, FeedForward, make_norm
+from lookleft.nn.layers import Dropout, FeedForward, RMSNorm, make_norm
 from lookleft.nn.positions import RelativeBias, RotaryPositions, added_positions
 
 
@@ -55,7 +55,7 @@ class Block(nn.Module):
             scale=config.attention_scale,
             dropout=config.attention_dropout,
         )
-        qk_norm = partial(nn.RMSNorm, eps=config.norm_eps) if config.qk_norm else None
+        qk_norm = partial(RMSNorm, eps=config.norm_eps) if config.qk_norm else None
         self.is_pre = config.norm_order == "pre"
         self.self_attention = make_attention(qk_norm=qk_norm)
         self.self_norm = make_norm(config)

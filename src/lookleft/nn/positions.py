@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from lookleft.config import Learned, Positions, Relative, RopeScaling, Rotary, Sinusoidal
 from lookleft.errors import InputError
 from lookleft.nn.attention import Bias, Turn
+from lookleft.nn.fused import is_fusable, turn_heads
 
 
 class SinusoidalPositions(nn.Module):
@@ -74,8 +75,11 @@ class RotaryPositions(nn.Module):
         """
         angle = pos[:, None, :, None].double() * self.frequencies(pos.device)  # (B, 1, T, K/2)
         cos64, sin64 = angle.cos(), angle.sin()
+        tables = (cos64[:, 0].float(), sin64[:, 0].float()) if self.training else None
 
         def turned(x: Tensor) -> Tensor:
+            if tables is not None and is_fusable(x):
+                return turn_heads(x, *tables)
             cos, sin = cos64.to(x.dtype), sin64.to(x.dtype)
             first, second = x.chunk(2, -1)  # (B, H, T, K/2) each
             return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)

@@ -13,9 +13,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from lookleft.data.batch import NO_TARGET, Batch, repeat_rows
 from lookleft.models import AnyModel, EncoderOnly
+from lookleft.nn.fused import can_read, surprise_rows
 
 LOGITS_AT_ONCE = 2**21  # how many exist at one time: 8 MB, which stay near the processor
 
@@ -140,15 +142,12 @@ class FusedLoss(torch.autograd.Function):
             part = slice(start, start + size)
             chunk = states[:, part]  # (R, chunk, D)
             logits = F.linear(chunk, matrix, offset).to(wide)  # (R, chunk, V)
-            probs, log_sum = softmax(logits)
-            if n_passes == 2:  # before `surprise` writes over the probabilities
-                both, *pulls = disagreement(logits, probs, log_sum)
-                total += rdrop / 2 * both
-            cost, error = surprise(logits, probs, log_sum, targets[part], smoothing)
-            total += cost
-            if n_passes == 2:
-                for own_error, pull in zip(error, pulls, strict=True):
-                    own_error.add_(pull, alpha=rdrop / 2)
+            if has_gradient and n_passes == 1 and can_read(logits):
+                total += surprise_rows(logits[0], targets[part], smoothing)
+                error = logits
+            else:
+                cost, error = surprise(logits, targets[part], smoothing, rdrop)
+                total += cost
             if not has_gradient:
                 continue
             error = error.to(states.dtype).flatten(0, 1)
@@ -164,6 +163,7 @@ class FusedLoss(torch.autograd.Function):
         return total / n_passes
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         scale = grads[0] / ctx.n_passes
         d_states, d_weight, *rest = (d * scale.to(d.dtype) for d in ctx.saved_tensors)
@@ -176,6 +176,24 @@ def n_rows_at_once(weight: Tensor, n_passes: int = 1) -> int:
 
 
 def surprise(
+    logits: Tensor, targets: Tensor, smoothing: float, rdrop: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """What the targets cost in all passes, and the gradient by the logits.
+
+    Logits (R, N, V), targets (N,) -> (), (R, N, V).
+    """
+    probs, log_sum = softmax(logits)
+    if logits.size(0) == 1:
+        return cross_entropy(logits, probs, log_sum, targets, smoothing)
+    # Before `cross_entropy` writes over the probabilities.
+    both, *pulls = disagreement(logits, probs, log_sum)
+    cost, error = cross_entropy(logits, probs, log_sum, targets, smoothing)
+    for own_error, pull in zip(error, pulls, strict=True):
+        own_error.add_(pull, alpha=rdrop / 2)
+    return cost + rdrop / 2 * both, error
+
+
+def cross_entropy(
     logits: Tensor, probs: Tensor, log_sum: Tensor, targets: Tensor, smoothing: float
 ) -> tuple[Tensor, Tensor]:
     """Cross-entropy, and its gradient by the logits, written over `probs`.

@@ -1,0 +1,155 @@
+"""What kernels compute with: exponentials, and products of small matrices as LLVM vector code.
+
+Matrices are float32 at addresses; strides are counted in numbers. A product is made of tiles:
+
+    c[i, j] = sum_n a[i, n] * b[n, j]          i = 4 rows or 1, j = 16 neighbours or 8
+
+Each number of `b` is loaded once per tile and used for all its rows, and the sums stay in
+registers. `a` may lie in any order, so a transposed matrix costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from lookleft.nn.compiling import compiled, instruction
+
+LANES = 8  # numbers that one vector instruction works on; a matrix `b` is a multiple of it wide
+HALF, ONE = np.float32(0.5), np.float32(1)
+I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
+FLOATS = ir.VectorType(F32, LANES)
+FUSED = ("contract",)  # a product and a sum may be rounded once
+
+
+@instruction
+def bits_to_float(typing: Any, bits: Any) -> Any:
+    """The float32 that 32 bits spell."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.bitcast(values[0], ir.FloatType())
+
+    return types.float32(types.int32), generate
+
+
+@compiled
+def exponential(x: Any) -> Any:
+    """e**x to 2e-7, in instructions that a loop can do 8 at a time. 0 far below, inf far above."""
+    x = min(max(x, np.float32(-105)), np.float32(89))
+    n = np.floor(x * np.float32(1.4426950408889634) + HALF)
+    # ln 2 in two parts: the first is exact in few bits, so n times it is exact too.
+    r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
+    p = np.float32(1.9875691500e-4)
+    p = p * r + np.float32(1.3981999507e-3)
+    p = p * r + np.float32(8.3334519073e-3)
+    p = p * r + np.float32(4.1665795894e-2)
+    p = p * r + np.float32(1.6666665459e-1)
+    p = p * r + np.float32(5.0000001201e-1)
+    p = p * r * r + r + ONE
+    # Two halves: 2**n itself leaves the range of float32 before the product does.
+    first = np.floor(n * HALF)
+    return p * power_of_two(first) * power_of_two(n - first)
+
+
+@compiled
+def power_of_two(n: Any) -> Any:
+    """2**n for a whole number, by writing its exponent: 127 + n in the bits from 23 on."""
+    return bits_to_float(np.int32((n + np.float32(127)) * np.float32(1 << 23)))
+
+
+def make_tile(n_rows: int, n_vectors: int) -> Callable[..., None]:
+    """A function for compiled code: one tile of a product, of so many rows and vectors.
+
+    It takes the addresses of the tile's first numbers in a, b and c, the strides between the rows
+    of c, the rows and the columns of a, the rows of b, and how many products each sum has.
+    """
+
+    def tile(
+        typing: Any,
+        a: Any,
+        b: Any,
+        c: Any,
+        c_row: Any,
+        a_row: Any,
+        a_column: Any,
+        b_row: Any,
+        n: Any,
+    ) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            a, b, c, c_row, a_row, a_column, b_row, n = values
+
+            def place(kind: Any, address: Any, *steps: Any) -> Any:
+                """The pointer so many strides behind an address; a step is (stride, count)."""
+                for stride, count in steps:
+                    numbers = builder.mul(stride, count)
+                    address = builder.add(address, builder.shl(numbers, I64(2)))
+                return builder.inttoptr(address, kind.as_pointer())
+
+            zeros = ir.Constant(FLOATS, [0.0] * LANES)
+            everywhere = ir.Constant(ir.VectorType(I32, LANES), [0] * LANES)
+            sums = [
+                [cgutils.alloca_once_value(builder, zeros) for _ in range(n_vectors)]
+                for _ in range(n_rows)
+            ]
+            with cgutils.for_range(builder, n, intp=I64) as loop:
+                vectors = [
+                    builder.load(
+                        place(FLOATS, b, (b_row, loop.index), (I64(LANES), I64(v))), align=4
+                    )
+                    for v in range(n_vectors)
+                ]
+                for row, totals in enumerate(sums):
+                    number = builder.load(place(F32, a, (a_column, loop.index), (a_row, I64(row))))
+                    first = builder.insert_element(zeros, number, I32(0))
+                    factor = builder.shuffle_vector(first, zeros, everywhere)
+                    for vector, total in zip(vectors, totals, strict=True):
+                        product = builder.fmul(factor, vector, flags=FUSED)
+                        total_now = builder.fadd(product, builder.load(total), flags=FUSED)
+                        builder.store(total_now, total)
+            for row, totals in enumerate(sums):
+                for v, total in enumerate(totals):
+                    where = place(FLOATS, c, (c_row, I64(row)), (I64(LANES), I64(v)))
+                    builder.store(builder.load(total), where, align=4)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 8), generate
+
+    return instruction(tile)
+
+
+_four_by_two, _four_by_one = make_tile(4, 2), make_tile(4, 1)
+_one_by_two, _one_by_one = make_tile(1, 2), make_tile(1, 1)
+
+
+@compiled
+def product(a: int, a_strides: Any, b: int, b_row: int, c: int, c_row: int, sizes: Any) -> None:
+    """c becomes a @ b; sizes: rows of c, columns of c (a multiple of LANES), length of the sums.
+
+    a_strides: between the rows of a, and between its columns.
+    """
+    (a_row, a_column), (n_rows, n_columns, n) = a_strides, sizes
+    column = 0
+    while column < n_columns:
+        b_here, c_here = b + 4 * column, c + 4 * column
+        is_wide = column + 2 * LANES <= n_columns
+        row = 0
+        while row + 4 <= n_rows:
+            a_at, c_at = a + 4 * row * a_row, c_here + 4 * row * c_row
+            if is_wide:
+                _four_by_two(a_at, b_here, c_at, c_row, a_row, a_column, b_row, n)
+            else:
+                _four_by_one(a_at, b_here, c_at, c_row, a_row, a_column, b_row, n)
+            row += 4
+        while row < n_rows:
+            a_at, c_at = a + 4 * row * a_row, c_here + 4 * row * c_row
+            if is_wide:
+                _one_by_two(a_at, b_here, c_at, c_row, a_row, a_column, b_row, n)
+            else:
+                _one_by_one(a_at, b_here, c_at, c_row, a_row, a_column, b_row, n)
+            row += 1
+        column += 2 * LANES if is_wide else LANES

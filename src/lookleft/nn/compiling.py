@@ -1,0 +1,85 @@
+"""How kernels are compiled, and where machine code is kept between runs.
+
+Importing this file imports Numba: do so only where kernels are about to be used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.extending import intrinsic
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# What a compiled sum may do: be reordered and contracted. Infinities and NaN keep their meaning.
+FREEDOMS = {"reassoc", "contract", "arcp", "nsz"}
+
+# The files beside this one whose functions are compiled.
+COMPILED_FILES = ("arithmetic", "compiling", "kernels")
+
+
+def compiled(function: Function) -> Function:
+    """The function for use by compiled code; on its own it compiles when first called."""
+    made: Function = numba.njit(fastmath=FREEDOMS, error_model="numpy", nogil=True)(function)
+    return made
+
+
+def instruction(generate: Callable[..., Any]) -> Callable[..., Any]:
+    """A function for compiled code whose LLVM code is written by hand."""
+    made: Callable[..., Any] = intrinsic(generate)
+    return made
+
+
+def kernel(signature: str) -> Callable[[Function], Function]:
+    """Compiles a function of this package for such arguments at once, or takes it from disk."""
+
+    def compile_it(function: Function) -> Function:
+        with kernel_cache(kernel_folder()):
+            made: Function = numba.njit(
+                signature, nogil=True, cache=True, fastmath=FREEDOMS, error_model="numpy"
+            )(function)
+            return made
+
+    return compile_it
+
+
+def cache_folder(files: Sequence[Path]) -> Path:
+    """The folder of the machine code of kernels that are written in these files.
+
+    Its name carries a hash of them: Numba looks only at the file of the outermost function and
+    would take up stale code when another one has changed.
+    """
+    chosen = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    home = Path(chosen) if chosen else Path.home() / ".cache"
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    digest.update(numba.__version__.encode())
+    return home / "lookleft" / f"kernels-{digest.hexdigest()[:16]}"
+
+
+def kernel_folder() -> Path:
+    """The folder of the kernels of this package."""
+    return cache_folder([Path(__file__).with_name(f"{name}.py") for name in COMPILED_FILES])
+
+
+@contextmanager
+def kernel_cache(folder: Path) -> Iterator[None]:
+    """Functions compiled inside are kept in this folder."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def is_compiled(folder: Path) -> bool:
+    """Whether kernels wait in this folder: if not, the first use takes some seconds."""
+    return any(folder.rglob("*.nbi"))

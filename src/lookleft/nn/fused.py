@@ -1,0 +1,241 @@
+"""Norms, rotations, short attention and cross-entropy in one pass each, for training on a CPU.
+
+Each function here equals plain operations of this package, which stay in charge of everything but
+float32 training on a CPU: `nn.RMSNorm`, the turn of `RotaryPositions`, `attend`, and `surprise`
+in train/loss.py. The kernels are compiled when the first is needed, once for a machine.
+
+Dimensions: B batch, T queries, S keys, H heads, K head width, N rows, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from lookleft.errors import InputError
+from lookleft.masks import Mask
+
+# Beyond so many keys or queries PyTorch's attention, which skips what a triangle hides, is faster.
+LONGEST = 64
+LANES = 8  # the width of a head must be a multiple of it
+
+Floats = np.ndarray[Any, np.dtype[np.float32]]
+
+_is_plain = ContextVar("is_plain", default=False)
+
+
+@contextmanager
+def plain_operations() -> Iterator[None]:
+    """Inside, in this thread, no kernel is used: to compare, and to find out whose fault it is."""
+    token = _is_plain.set(True)
+    try:
+        yield
+    finally:
+        _is_plain.reset(token)
+
+
+def can_read(x: Tensor) -> bool:
+    """True if kernels can compute with these numbers: plain float32 on a CPU."""
+    return (
+        x.dtype == torch.float32
+        and x.device.type == "cpu"
+        and type(x) is Tensor  # nothing that only looks like one
+        and not torch.compiler.is_compiling()  # which fuses by itself
+        and not torch._C._are_functorch_transforms_active()  # which sees plain operations only
+        and not _is_plain.get()
+    )
+
+
+def is_fusable(x: Tensor) -> bool:
+    """True if kernels can compute with x, and x is on its way to a gradient."""
+    return (
+        x.requires_grad
+        and torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")  # which chooses types by itself
+        and can_read(x)
+    )
+
+
+def is_short(q: Tensor, keys: Tensor) -> bool:
+    """True if `attend_short` can take these heads, and is the faster way. (B, H, length, K)."""
+    return (
+        is_fusable(q)
+        and is_fusable(keys)
+        and q.size(1) == keys.size(1)
+        and q.size(3) % LANES == 0
+        and 0 < q.size(2) <= LONGEST
+        and 0 < keys.size(2) <= LONGEST
+    )
+
+
+def are_kernels_compiled() -> bool:
+    """Whether the kernels wait on disk: if not, their first use takes some seconds."""
+    from lookleft.nn.compiling import is_compiled, kernel_folder  # late: it imports numba
+
+    return is_compiled(kernel_folder())
+
+
+def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """What `nn.RMSNorm` gives over the last dimension. (..., D), (D,) -> (..., D)."""
+    if x.shape[-1:] != weight.shape:  # kernels read memory as they are told
+        raise InputError(f"a norm over {weight.numel()} numbers was given {tuple(x.shape)}")
+    made: Tensor = _RmsNorm.apply(x, weight, eps)  # type: ignore[no-untyped-call]
+    return made
+
+
+def turn_heads(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """What the turn of `RotaryPositions` gives. (B, H, T, K), (B or 1, T, K/2) -> (B, H, T, K)."""
+    n_rows, _, n_positions, width = x.shape
+    if cos.shape != sin.shape or cos.shape not in [
+        (n, n_positions, width // 2) for n in (1, n_rows)
+    ]:
+        raise InputError(f"angles of {tuple(cos.shape)} cannot turn heads of {tuple(x.shape)}")
+    made: Tensor = _Turn.apply(x.transpose(1, 2), cos, sin)  # type: ignore[no-untyped-call]
+    return made.transpose(1, 2)
+
+
+def attend_short(
+    q: Tensor, keys: Tensor, values: Tensor, mask: Mask, scale: float | None = None
+) -> Tensor:
+    """What `attend` gives of heads that `is_short` accepts. (B, H, T, K), (B, H, S, K), same."""
+    scale = 1 / math.sqrt(q.size(-1)) if scale is None else scale
+    heads = [x.transpose(1, 2) for x in (q, keys, values)]  # (B, T, H, K): as projections lie
+    allowed = mask.allowed[:, 0]  # (B or 1, T, S)
+    assert allowed.shape in [(n, q.size(2), keys.size(2)) for n in (1, q.size(0))], "check_shapes"
+    made: Tensor = _Attend.apply(*heads, allowed, scale)  # type: ignore[no-untyped-call]
+    return made.transpose(1, 2)
+
+
+def surprise_rows(logits: Tensor, targets: Tensor, smoothing: float) -> float:
+    """Cross-entropy summed over targets; its gradient is written over the logits. (N, V), (N,)."""
+    from lookleft.nn import kernels  # late, as below: it compiles them
+
+    low, high = (int(end) for end in targets.aminmax())
+    if low < 0 or high >= logits.size(1):
+        raise InputError(f"targets {low}..{high} are not all among the {logits.size(1)} ids")
+    cost: float = kernels.surprise_rows(logits.numpy(), targets.numpy(), np.float32(smoothing))
+    return cost
+
+
+class _RmsNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        from lookleft.nn import kernels
+
+        x, weight = x.contiguous(), weight.contiguous()
+        out, scales = torch.empty_like(x), x.new_empty(x.shape[:-1])
+        kernels.norm_rows(
+            _rows(x), _numbers(weight), np.float32(eps), _rows(out), _numbers(scales.flatten())
+        )
+        ctx.save_for_backward(x, weight, scales)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        from lookleft.nn import kernels
+
+        x, weight, scales = ctx.saved_tensors
+        d_x, d_weight = torch.empty_like(x), torch.empty_like(weight)
+        kernels.norm_rows_back(
+            _rows(x),
+            _numbers(weight),
+            _numbers(scales.flatten()),
+            _rows(grad.contiguous()),
+            _rows(d_x),
+            _numbers(d_weight),
+        )
+        return d_x, d_weight, None
+
+
+class _Turn(torch.autograd.Function):
+    """(B, T, H, K) -> the same."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        return _turned(x, cos, sin, 1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        cos, sin = ctx.saved_tensors
+        return _turned(grad, cos, sin, -1), None, None
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor, sign: int) -> Tensor:
+    """Turned forth (1), or back (-1), which is what a rotation does to gradients."""
+    from lookleft.nn import kernels
+
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    tables = (_numbers(cos.contiguous()), _numbers(sin.contiguous()))
+    kernels.turn_heads(_numbers(x), *tables, np.float32(sign), _numbers(out))
+    return out
+
+
+class _Attend(torch.autograd.Function):
+    """(B, T, H, K), twice (B, S, H, K), (B or 1, T, S) -> (B, T, H, K)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, q: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, scale: float
+    ) -> Tensor:
+        from lookleft.nn import kernels
+
+        q, keys, values = q.contiguous(), keys.contiguous(), values.contiguous()
+        (n_batch, n_queries, n_heads, _), n_keys = q.shape, keys.size(1)
+        n_columns = -(-n_queries // LANES) * LANES
+        weights = q.new_empty(n_batch, n_heads, n_keys, n_columns)
+        out = torch.empty_like(q)
+        kernels.attend_heads(
+            _numbers(q),
+            _numbers(keys),
+            _numbers(values),
+            _numbers(allowed.contiguous()),
+            np.float32(scale),
+            _numbers(weights),
+            _numbers(out),
+        )
+        ctx.save_for_backward(q, keys, values, weights)
+        ctx.scale = scale
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        from lookleft.nn import kernels
+
+        q, keys, values, weights = ctx.saved_tensors
+        d_q, d_keys, d_values = (torch.empty_like(x) for x in (q, keys, values))
+        kernels.attend_heads_back(
+            _numbers(q),
+            _numbers(keys),
+            _numbers(values),
+            _numbers(weights),
+            np.float32(ctx.scale),
+            _numbers(grad.contiguous()),
+            _numbers(d_q),
+            _numbers(d_keys),
+            _numbers(d_values),
+        )
+        return d_q, d_keys, d_values, None, None
+
+
+def _numbers(x: Tensor) -> Floats:
+    """The numbers of a contiguous tensor, in the memory they lie in."""
+    numbers: Floats = x.detach().numpy()
+    return numbers
+
+
+def _rows(x: Tensor) -> Floats:
+    """The same as rows of the last dimension."""
+    return _numbers(x.view(-1, x.size(-1)))

@@ -1,0 +1,38 @@
+"""The bench of the training kernels measures every kernel, each both ways."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+import pytest
+
+from lookleft.bench import kernels
+from lookleft.nn import fused
+
+
+def test_every_kernel_has_a_line_with_both_times() -> None:
+    lines = list(kernels.measure(1, n_tokens=128))
+    assert len(lines) == 10
+    assert all(re.fullmatch(r".{28} +[\d.]+ -> +[\d.]+ ms   [\d.]+ times", line) for line in lines)
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+def test_the_plain_side_uses_no_kernel_and_the_other_does(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[str] = []
+    for name in ("_RmsNorm", "_Turn", "_Attend"):
+        real = getattr(fused, name).forward
+
+        def noted(*arguments: object, name: str = name, real: object = real) -> object:
+            used.append(name)
+            return real(*arguments)
+
+        monkeypatch.setattr(getattr(fused, name), "forward", staticmethod(noted))
+    _, kernel, plain = next(islice(kernels.works(128), number, None))
+    used.clear()
+    plain()
+    assert used == []
+    kernel()
+    assert used != []
