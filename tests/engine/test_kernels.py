@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, types
 
-from lookleft.engine.kernels import exponential
+from lookleft.nn.arithmetic import exponential
 from lookleft.quantised import Floats
 
 

@@ -14,9 +14,10 @@ from numba import types
 
 from lookleft.engine.compiling import compiled, instruction
 from lookleft.engine.encode import larger
-from lookleft.engine.kernels import ZERO, exponential, share
+from lookleft.engine.kernels import ZERO, share
 from lookleft.engine.records import floats, integers
 from lookleft.engine.tiles import FLOATS, LANES, Writer
+from lookleft.nn.arithmetic import exponential
 
 STRIDE = 32  # logits that are looked at together
 

@@ -1,21 +1,15 @@
-"""How kernels are compiled, and where machine code is kept between runs."""
+"""Where the engine's machine code is kept; how it is compiled, `nn/compiling.py` says."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TypeVar
 
-import numba
-from numba.extending import intrinsic
+from lookleft.nn import arithmetic
+from lookleft.nn import compiling as common
+from lookleft.nn.compiling import FREEDOMS, compiled, instruction
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-# What a compiled sum may do: be reordered and contracted. Infinities and NaN keep their meaning.
-FREEDOMS = {"reassoc", "contract", "arcp", "nsz"}
+__all__ = ["FREEDOMS", "compiled", "instruction", "is_compiled", "kernel_cache"]
 
 # The files whose functions are compiled.
 COMPILED_FILES = (
@@ -32,44 +26,17 @@ COMPILED_FILES = (
 )
 
 
-def compiled(function: Function) -> Function:
-    """The function for use by compiled code; on its own it compiles when first called."""
-    made: Function = numba.njit(fastmath=FREEDOMS, error_model="numpy", nogil=True)(function)
-    return made
-
-
-def instruction(generate: Callable[..., Any]) -> Callable[..., Any]:
-    """A function for compiled code whose LLVM code is written by hand."""
-    made: Callable[..., Any] = intrinsic(generate)
-    return made
-
-
 def cache_folder() -> Path:
-    """The folder of machine code for this version of the kernels.
-
-    Its name carries a hash of their source: Numba looks only at the file of the outermost function
-    and would take up stale code when another one has changed.
-    """
-    chosen = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
-    home = Path(chosen) if chosen else Path.home() / ".cache"
-    digest = hashlib.sha256()
-    for name in COMPILED_FILES:
-        digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
-    digest.update(numba.__version__.encode())
-    return home / "lookleft" / f"kernels-{digest.hexdigest()[:16]}"
+    """The folder of machine code for this version of the kernels."""
+    own = [Path(__file__).with_name(f"{name}.py") for name in COMPILED_FILES]
+    return common.cache_folder([*own, Path(common.__file__), Path(arithmetic.__file__)])
 
 
-@contextmanager
-def kernel_cache() -> Iterator[None]:
+def kernel_cache() -> AbstractContextManager[None]:
     """Functions compiled inside are kept in the cache folder."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_folder())
-    try:
-        yield
-    finally:
-        numba.config.CACHE_DIR = before
+    return common.kernel_cache(cache_folder())
 
 
 def is_compiled() -> bool:
     """Whether the kernels wait on disk: if not, the first use takes some seconds."""
-    return any(cache_folder().rglob("*.nbi"))
+    return common.is_compiled(cache_folder())

@@ -21,7 +21,6 @@ from lookleft.engine.records import (
     RELU,
     RELU2,
     SILU,
-    bits_to_float,
     codes,
     floats,
     integers,
@@ -40,34 +39,10 @@ from lookleft.engine.tiles import (
     call,
     half_to_float,
 )
+from lookleft.nn.arithmetic import exponential
 
 BLOCK8_BYTES, BLOCK4_BYTES = BLOCK_BYTES[BLOCK8], BLOCK_BYTES[BLOCK4]
 HALF, ONE, ZERO, TWO = np.float32(0.5), np.float32(1), np.float32(0), np.float32(2)
-
-
-@compiled
-def exponential(x: Any) -> Any:
-    """e**x to 2e-7, in instructions that a loop can do 8 at a time. 0 far below, inf far above."""
-    x = min(max(x, np.float32(-105)), np.float32(89))
-    n = np.floor(x * np.float32(1.4426950408889634) + HALF)
-    # ln 2 in two parts: the first is exact in few bits, so n times it is exact too.
-    r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
-    p = np.float32(1.9875691500e-4)
-    p = p * r + np.float32(1.3981999507e-3)
-    p = p * r + np.float32(8.3334519073e-3)
-    p = p * r + np.float32(4.1665795894e-2)
-    p = p * r + np.float32(1.6666665459e-1)
-    p = p * r + np.float32(5.0000001201e-1)
-    p = p * r * r + r + ONE
-    # Two halves: 2**n itself leaves the range of float32 before the product does.
-    first = np.floor(n * HALF)
-    return p * power_of_two(first) * power_of_two(n - first)
-
-
-@compiled
-def power_of_two(n: Any) -> Any:
-    """2**n for a whole number, by writing its exponent: 127 + n in the bits from 23 on."""
-    return bits_to_float(np.int32((n + np.float32(127)) * np.float32(1 << 23)))
 
 
 @compiled

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import carray, from_dtype, types
 
 from lookleft.engine.compiling import compiled, instruction
@@ -209,13 +208,3 @@ def layer_of(job: Any, index: int) -> Any:
 @compiled
 def matrix_of(job: Any, index: int) -> Any:
     return carray(_matrix(job.matrices), (index + 1,))[index]
-
-
-@instruction
-def bits_to_float(typing: Any, bits: Any) -> Any:
-    """The float32 that 32 bits spell."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.bitcast(values[0], ir.FloatType())
-
-    return types.float32(types.int32), generate
