@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SENTENCES = ("I am fine", "How are you?", "I am going home", "The tiger drank water")
 LANES = ("I am going home", "मैं घर जा रहा हूँ")
-CHEAT_STEPS, FAST_CHEAT_STEPS = 200, 20  # by 200 its loss is near zero
+CHEAT_STEPS, FAST_CHEAT_STEPS = 150, 20  # by 150 its loss is near zero
 FAST = {"train.steps": "40", "train.tokens": "1024", "train.eval_every": "40"}
 FAST_TEST = 50  # unseen sentences measured by --fast
 LENGTHS, FAST_LENGTHS = (16, 32, 64, 128, 256), (16, 32, 64)
@@ -39,7 +39,7 @@ def demo(
 ) -> None:
     """Train a small English-Hindi translator and walk through masked attention with it.
 
-    Trains for about two minutes on two cores, translates, shows the mask, compares training with
+    Trains for three to four minutes on two cores, translates, shows the mask, compares training with
     inference, audits the model, trains one without the mask to show what cheating looks like, and
     writes it all into report.html. Ctrl-C is safe at any time: the next call goes on.
 
@@ -112,6 +112,7 @@ class Teller:
         from lookleft.demo.page import Story, write_page
         from lookleft.demo.story import (
             compare_lanes,
+            last_dev_loss,
             losses_of,
             measure_quality,
             prove,
@@ -151,9 +152,13 @@ class Teller:
         chapter(5, "The same model without the mask: it may look at the answer it has to give.")
         steps = FAST_CHEAT_STEPS if self.is_fast else CHEAT_STEPS
         cheater = self.trained("cheat", {"model.mask": "none", "train.steps": str(steps)})
-        cheat_losses = losses_of(read_metrics(self.folder / "cheat"))
+        honest_rows, cheat_rows = (read_metrics(self.folder / n) for n in ("honest", "cheat"))
+        honest_loss, cheat_loss = last_dev_loss(honest_rows), last_dev_loss(cheat_rows)
         cheat_examples = translate_given(cheater, SENTENCES)
-        print(f"its training loss is {cheat_losses[-1][1]:.3f}. And this is how it translates:")
+        print(
+            f"its loss on unseen sentences is {cheat_loss:.3f}; the honest model's, after more "
+            f"steps, {honest_loss:.3f}.\nAnd this is how it translates:"
+        )
         for example in cheat_examples:
             show(example)
         caught = prove(cheater)
@@ -167,7 +172,7 @@ class Teller:
             fast, slow = comparison.lines[:2]
             (length, least), (_, most) = fast.points[-1], slow.points[-1]
             print(
-                f"  {comparison.job} at {length} tokens: {fast.name} is {most / least:.0f} times "
+                f"  {comparison.job} at {length} tokens: {fast.name} is {most / least:.2g} times "
                 f"faster than {slow.name}; the results differ by {comparison.max_difference:.0e}"
             )
         story = Story(
@@ -177,8 +182,10 @@ class Teller:
             honest=proof,
             cheat=caught,
             cheat_examples=cheat_examples,
-            honest_losses=losses_of(read_metrics(self.folder / "honest")),
-            cheat_losses=cheat_losses,
+            honest_losses=losses_of(honest_rows),
+            cheat_losses=losses_of(cheat_rows),
+            honest_dev_loss=honest_loss,
+            cheat_dev_loss=cheat_loss,
             costs=costs,
             seconds=time.perf_counter() - began,
         )
@@ -241,4 +248,4 @@ def chapter(number: int, sentence: str) -> None:
 
 def show(example: Example) -> None:
     """A sentence and its translation, which stands last: nobody knows how wide Hindi is."""
-    print(f"  {example.source:<28} {example.output}")
+    print(f"  {example.source:<28} {example.output or '(nothing)'}")

@@ -13,7 +13,7 @@ from lookleft.errors import LookleftError
 
 # One row per command. What they need is imported inside them, so `--help` costs nothing heavy.
 COMMANDS = {
-    "demo": "See masked attention at work, in a minute.",
+    "demo": "Train a translator, prove that it looks left, see one cheat.",
     "init": "Write a commented config and a small data set to begin with.",
     "ls": "List the recipes that come with lookleft.",
     "show": "Print a recipe.",

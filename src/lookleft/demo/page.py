@@ -30,13 +30,14 @@ class Story:
     cheat_examples: tuple[Example, ...]
     honest_losses: Points
     cheat_losses: Points
+    honest_dev_loss: float
+    cheat_dev_loss: float
     costs: tuple[Comparison, ...]
     seconds: float
 
 
 def write_page(story: Story, folder: Path) -> Path:
     """Write the report, whole or not at all; get its path."""
-    cheat_loss = story.cheat_losses[-1][1] if story.cheat_losses else float("nan")
     parts = {
         "exact": f"{story.quality.exact_match:.1%}",
         "chrf": f"{story.quality.chrf:.1f}",
@@ -45,7 +46,8 @@ def write_page(story: Story, folder: Path) -> Path:
         "signature": escape(story.quality.signature),
         "honest": _verdict(story.honest),
         "cheat": _verdict(story.cheat),
-        "cheat-loss": f"{cheat_loss:.3f}",
+        "honest-loss": f"{story.honest_dev_loss:.3f}",
+        "cheat-loss": f"{story.cheat_dev_loss:.3f}",
         "given": _examples(story.given),
         "examples": _examples(story.quality.examples),
         "mistakes": _examples(story.quality.mistakes) or "<p>None among them.</p>",

@@ -145,3 +145,8 @@ def prove(model: Model) -> Proof:
 def losses_of(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
     """(step, training loss) of the rows of a metrics.jsonl."""
     return [(row["step"], row["loss"]) for row in rows]
+
+
+def last_dev_loss(rows: Sequence[Mapping[str, Any]]) -> float:
+    """The last loss on unseen sentences, which no smoothing raises, of a metrics.jsonl."""
+    return next(float(row["dev_loss"]) for row in reversed(rows) if "dev_loss" in row)
