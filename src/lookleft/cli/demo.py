@@ -40,8 +40,8 @@ def demo(
     """Train a small English-Hindi translator and walk through masked attention with it.
 
     Trains for three to four minutes on two cores, translates, shows the mask, compares training
-    with inference, audits the model, trains one without the mask to show what cheating looks like, and
-    writes it all into report.html. Ctrl-C is safe at any time: the next call goes on.
+    with inference, audits the model, trains one without the mask to show what cheating looks like,
+    and writes it all into report.html. Ctrl-C is safe at any time: the next call goes on.
 
     Examples:
       lookleft demo
@@ -172,8 +172,9 @@ class Teller:
             fast, slow = comparison.lines[:2]
             (length, least), (_, most) = fast.points[-1], slow.points[-1]
             print(
-                f"  {comparison.job} at {length} tokens: {slow.name} takes {most / least:.2g} times "
-                f"as long as {fast.name}; the results differ by {comparison.max_difference:.0e}"
+                f"  {comparison.job} at {length} tokens: {slow.name} takes {most / least:.2g} "
+                f"times as long as {fast.name}; "
+                f"the results differ by {comparison.max_difference:.0e}"
             )
         story = Story(
             quality=quality,
