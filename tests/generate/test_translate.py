@@ -13,7 +13,7 @@ from tokenizers import Tokenizer as Backend
 from lookleft.api import Model
 from lookleft.errors import InputError
 from lookleft.generate.methods import choose
-from lookleft.generate.request import Beam
+from lookleft.generate.request import Answer, Beam
 from lookleft.generate.scheduler import answer_all
 from lookleft.generate.translate import Options, Translation, Translator, translate
 from lookleft.text.tokenizer import Tokenizer
@@ -63,6 +63,15 @@ def test_a_translation_begins_as_it_must() -> None:
     assert len(found[0].answer.ids) == 6
     assert model.tokenizer is not None
     assert found[0].ids == [*model.tokenizer.encode("मैं घर"), *found[0].answer.ids]
+
+
+def test_space_around_an_answer_is_not_part_of_the_translation() -> None:
+    model = speaker("translator")
+    assert model.tokenizer is not None
+    ids = model.tokenizer.encode("  मैं घर ")
+    assert model.tokenizer.decode(ids).startswith(" ")
+    found = Translator(model, Options()).translation(Answer(ids, "end"))
+    assert (found.text, found.ids) == ("मैं घर", ids)
 
 
 def test_a_changed_method_keeps_the_rest() -> None:

@@ -121,9 +121,10 @@ class Translator:
         )
 
     def translation(self, answer: Answer) -> Translation:
-        """The text of an answer."""
+        """The text of an answer, without space around it: a first word may come as one that
+        follows another."""
         ids = [*self._before_target, *answer.ids]
-        return Translation(self.tokenizer.decode(ids), ids, answer)
+        return Translation(self.tokenizer.decode(ids).strip(), ids, answer)
 
 
 def translate(
