@@ -88,6 +88,85 @@ def test_several_threads_find_what_one_finds(n_rows: int) -> None:
     assert (found[0].ids != np.arange(n_rows)[:, None]).all()
 
 
+def one_by_one(runner: Runner, ids: Any, state: Any, n_steps: int, forbidden: Any) -> list[Best]:
+    """The slow twin of `write_best`, which never stops early."""
+    found = []
+    for _ in range(n_steps):
+        found.append(Best(*runner.step_best(ids, state, 1, forbidden)))
+        ids = torch.from_numpy(found[-1].ids[:, 0])
+    return found
+
+
+LANES = {"alone": (1, 2), "together": (5, 2), "rows of their own": (20, 2), "one thread": (5, 1)}
+
+
+@pytest.mark.parametrize(("n_rows", "n_threads"), LANES.values(), ids=LANES)
+@pytest.mark.parametrize("name", ["plain", "window"])
+def test_many_steps_at_once_are_those_made_one_by_one(
+    name: str, n_rows: int, n_threads: int
+) -> None:
+    window = {"window": 4} if name == "window" else {}
+    network = make(decoder_only(vocab_size=150, **window), torch.float32)
+    assert isinstance(network, DecoderOnly)
+    runner = Runner(network, n_threads=n_threads)
+    ids, prompt = random_ids(n_rows, seed=5), Batch(as_rows(random_ids(n_rows, 4)))
+    forbidden, nothing = np.arange(n_rows)[:, None], np.full((n_rows, 1), -1)
+    _, state = runner.prefill(prompt, room=3)
+    expected = one_by_one(runner, ids, state, 12, forbidden)
+    _, other = runner.prefill(prompt, room=3)
+    before = ids.clone()
+    found = runner.write_best(ids, other, 12, nothing, forbidden)
+    assert torch.equal(ids, before)  # what was given is not written to
+    assert len(found) == 12
+    for ours, theirs in zip(found, expected, strict=True):
+        for one, two in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(one, two)
+    # Both states go on alike.
+    assert torch.equal(state.lengths, other.lengths)
+    assert torch.equal(runner.step(ids, state), runner.step(ids, other))
+
+
+@pytest.mark.parametrize("n_rows", [3, 20])  # threads share all rows, or have rows of their own
+def test_the_first_row_that_ends_ends_the_run(n_rows: int) -> None:
+    runner = Runner(writer(), n_threads=2)
+    ids, prompt = random_ids(n_rows, seed=5), Batch(as_rows(random_ids(n_rows, 4)))
+    nothing = np.zeros((n_rows, 0), np.int64)
+    _, state = runner.prefill(prompt, room=12)
+    columns = np.stack([best.ids[:, 0] for best in one_by_one(runner, ids, state, 10, nothing)])
+    for step in (0, 4, 9):
+        ends = np.full((n_rows, 2), -1)
+        ends[-1, 1] = columns[step, -1]
+        first = int((columns[:, -1] == columns[step, -1]).argmax())
+        _, state = runner.prefill(prompt, room=12)
+        found = runner.write_best(ids, state, 10, ends, nothing)
+        assert [best[1][:, 0].tolist() for best in found] == columns[: first + 1].tolist()
+        assert state.lengths.tolist() == [4 + first + 1] * n_rows
+        # What was not used of the room is no part of the text.
+        logits = runner.step(torch.from_numpy(columns[first].copy()), state)
+        if first < 9:
+            assert logits.argmax(-1).tolist() == columns[first + 1].tolist()
+
+
+def test_many_steps_end_with_the_context() -> None:
+    network = make(decoder_only(vocab_size=150, max_len=9), torch.float32)
+    assert isinstance(network, DecoderOnly)
+    runner = Runner(network)
+    _, state = runner.prefill(Batch(as_rows(random_ids(2, 4))), room=5)
+    nothing = np.zeros((2, 0), np.int64)
+    assert len(runner.write_best(random_ids(2, seed=5), state, 50, nothing, nothing)) == 5
+    with pytest.raises(InputError, match="reads at most 9"):
+        runner.write_best(random_ids(2, seed=5), state, 50, nothing, nothing)
+
+
+def test_a_model_without_the_mask_makes_one_step_at_a_time() -> None:
+    network = make(decoder_only(vocab_size=150, mask="none"), torch.float32)
+    assert isinstance(network, DecoderOnly)
+    runner = Runner(network)
+    _, state = runner.prefill(some_batch(runner.config), room=5)
+    assert len(runner.write_best(random_ids(3), state, 5, NOTHING, NOTHING)) == 1
+    assert state.lengths.tolist() == (some_batch(runner.config).inputs.is_token.sum(1) + 1).tolist()
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_a_row_with_a_logit_that_is_no_number_offers_nothing(wrong: float) -> None:
     network = writer()
@@ -99,6 +178,9 @@ def test_a_row_with_a_logit_that_is_no_number_offers_nothing(wrong: float) -> No
         assert not np.isfinite(found.logits - found.norms[:, None]).all(axis=1).any()
     [done] = answer_all(Runner(network), [Request((5, 6), max_new=3)])
     assert done.answers[0].finish == "stuck"
+    runner = Runner(network)
+    _, state = runner.prefill(some_batch(runner.config), room=5)
+    assert len(runner.write_best(random_ids(3), state, 5, NOTHING, NOTHING)) == 1
 
 
 class Plain:

@@ -35,7 +35,7 @@ def largest_of_stride(typing: Any, address: Any) -> Any:
 
 
 @compiled
-def find_best(job: Any, rows: Any, crew: Any) -> None:
+def find_best(job: Any, step: int, rows: Any, crew: Any) -> None:
     """Of this thread's share of the rows: what `Best` in generate/best.py says."""
     first, last = rows
     begin, end = share(last - first, *crew)
@@ -44,20 +44,36 @@ def find_best(job: Any, rows: Any, crew: Any) -> None:
         address = job.logits + 4 * row * wide
         logits = floats(address, wide)
         norm = log_sum(address, job.vocab_size)
-        floats(job.norms, row + 1)[row] = norm
+        place = step * job.n_wanted + row
+        floats(job.norms, place + 1)[place] = norm
         values, ids = (
-            floats(job.best_logits + 4 * row * n, n),
-            integers(job.best_ids + 8 * row * n, n),
+            floats(job.best_logits + 4 * place * n, n),
+            integers(job.best_ids + 8 * place * n, n),
         )
         if norm != norm:
             for i in range(n):
                 values[i], ids[i] = norm, i  # nothing can be chosen
-            continue
-        forbidden = integers(job.forbidden + 8 * row * job.n_forbidden, job.n_forbidden)
-        for i in range(job.n_forbidden):
-            if forbidden[i] >= 0:
-                logits[forbidden[i]] = np.float32(-np.inf)
-        take_largest(address, job.vocab_size, values, ids, n)
+        else:
+            forbidden = integers(job.forbidden + 8 * row * job.n_forbidden, job.n_forbidden)
+            for i in range(job.n_forbidden):
+                if forbidden[i] >= 0:
+                    logits[forbidden[i]] = np.float32(-np.inf)
+            take_largest(address, job.vocab_size, values, ids, n)
+        if step + 1 < job.n_steps:
+            feed_back(job, step, row, values[0], ids[0])
+
+
+@compiled
+def feed_back(job: Any, step: int, row: int, logit: Any, id: int) -> None:
+    """Let the row read its best token next; say so if it comes to an end instead."""
+    is_over = not math.isfinite(logit)  # no token was possible
+    ends = integers(job.ends + 8 * row * job.n_ends, job.n_ends)
+    for i in range(job.n_ends):
+        is_over |= ends[i] == id
+    if is_over:
+        integers(job.is_over, step + 1)[step] = 1  # whichever thread: all write the same
+    integers(job.ids, row + 1)[row] = id
+    integers(job.position, row + 1)[row] += 1
 
 
 @compiled

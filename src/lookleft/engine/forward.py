@@ -243,7 +243,7 @@ def run_layers(job: Any, rows: Any, me: int, crew: Any, sync: int) -> int:
 
 
 @compiled
-def leave(job: Any, before: int, rows: Any, crew: Any, sync: int) -> None:
+def leave(job: Any, step: int, before: int, rows: Any, crew: Any, sync: int) -> None:
     """The end of the stack: last norms; then the logits of the rows that are wanted."""
     first, last = rows
     begin, end = share(last - first, *crew)
@@ -276,7 +276,7 @@ def leave(job: Any, before: int, rows: Any, crew: Any, sync: int) -> None:
     product(job, job.head, job.h, job.width, job.logits, wide, mine, crew, 0)
     if job.n_best:
         wait_for_all(sync, crew)
-        find_best(job, mine, crew)
+        find_best(job, step, mine, crew)
 
 
 @compiled
@@ -306,7 +306,10 @@ def project_source(job: Any, rows: Any, crew: Any, sync: int) -> None:
 
 @compiled
 def forward(address: int, me: int, team: int, sync: int) -> None:
-    """The share of thread `me` in the job that lies at an address."""
+    """The share of thread `me` in the job that lies at an address.
+
+    A job of several steps reads the best token of each row again and again, until one ends.
+    """
     job = job_at(address)
     rows, crew = (0, job.n_rows), (me, team)
     if job.is_split:
@@ -315,7 +318,13 @@ def forward(address: int, me: int, team: int, sync: int) -> None:
     if job.n_sources:
         project_source(job, rows, crew, sync)
         return
-    enter(job, rows, crew)
-    wait_for_all(sync, crew)
-    before = run_layers(job, rows, me, crew, sync)
-    leave(job, before, rows, crew, sync)
+    for step in range(job.n_steps):
+        enter(job, rows, crew)
+        wait_for_all(sync, crew)
+        before = run_layers(job, rows, me, crew, sync)
+        leave(job, step, before, rows, crew, sync)
+        if step + 1 == job.n_steps:
+            break
+        wait_for_all(sync, (me, team))  # all, even if rows are split: one may come to an end
+        if integers(job.is_over, job.n_steps)[step]:
+            break

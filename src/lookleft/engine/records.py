@@ -78,6 +78,8 @@ _SIZES = (
     "n_wanted",  # rows whose logits are wanted
     "n_best",  # so many of the best logits of each are looked for; 0: none
     "n_forbidden",  # ids per wanted row that may not be among them
+    "n_steps",  # forwards at most, each with the best tokens of the one before; 1: no more
+    "n_ends",  # ids per row after which there is no other step
     "is_split",  # 1: each thread takes rows of its own; 0: all threads share every row
     "n_sources",  # source tokens, when cross keys and values are made
     "table_width",
@@ -122,11 +124,13 @@ _ADDRESSES = (
     "code_sums",
     "scores",  # (threads, max_keys)
     "logits",
-    # (wanted, ...): what is looked for among the logits
-    "forbidden",  # ids; -1: none
-    "best_logits",
+    # What is looked for among the logits
+    "forbidden",  # (wanted, n_forbidden) ids; -1: none
+    "best_logits",  # (steps, wanted, n_best)
     "best_ids",
-    "norms",
+    "norms",  # (steps, wanted)
+    "ends",  # (rows, n_ends) ids; -1: none
+    "is_over",  # (steps,): 1 if a row came to an end in this one
 )
 _WIDTHS = ("width", "hidden_width", "logit_width")  # numbers in a row of work space
 _NUMBERS = ("norm_eps", "attention_scale", "embed_scale", "logit_scale")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from lookleft.config import EncoderDecoderConfig
 from lookleft.data.batch import Batch, Rows
+from lookleft.engine.search import Search
 from lookleft.engine.space import Space
 from lookleft.engine.state import EngineState, Integers, Memory, Pool
 from lookleft.engine.tables import PositionTables
@@ -29,6 +31,18 @@ from lookleft.quantised import Floats, Kind, Quantised
 
 CHUNK = 128  # tokens of a prompt at once: their activations fit into the cache of a core
 SPLIT_ROWS = 8  # rows per thread from which each thread takes rows of its own
+
+
+class Tokens(NamedTuple):
+    """Tokens to read, those of each row in their order. (N,) each."""
+
+    ids: Integers
+    sequence: Integers  # which row of the batch each belongs to
+    position: Integers
+
+    def part(self, which: slice) -> Tokens:
+        """Some of them, neighbours."""
+        return Tokens(*(column[which] for column in self))
 
 
 class Runner:
@@ -90,8 +104,8 @@ class Runner:
 
     def step(self, ids: Tensor, state: EngineState) -> Tensor:
         """Feed one more token per row. (B,) -> logits (B, V)."""
-        sequence, position = self._next(ids, state)
-        return self._logits(ids.numpy(), sequence, position, state, sequence)
+        tokens = self._next(ids, state)
+        return self._logits(tokens, state, tokens.sequence)
 
     def step_best(
         self, ids: Tensor, state: EngineState, n: int, forbidden: Integers
@@ -101,25 +115,54 @@ class Runner:
         The best come first, of equal ones the lower id. norms: log of the summed exponentials of
         all logits. forbidden: (B, F) ids that are not to be among the best; -1 forbids nothing.
         """
-        sequence, position = self._next(ids, state)
-        if len(forbidden) != len(sequence) or forbidden.max(initial=-1) >= self.config.vocab_size:
-            raise InputError(
-                f"forbidden ids of {len(forbidden)} rows up to {forbidden.max(initial=-1)}: give "
-                f"{len(sequence)} rows of ids below {self.config.vocab_size}"
-            )
-        search = Search(len(sequence), min(n, self.config.vocab_size), forbidden)
-        self._forward(ids.numpy(), sequence, position, state, sequence, search)
-        return search.logits, search.ids, search.norms
+        tokens = self._next(ids, state)
+        search = Search(min(n, self.config.vocab_size), self._table("forbidden", forbidden, state))
+        self._forward(tokens, state, tokens.sequence, search)
+        return search.logits[0], search.ids[0], search.norms[0]
 
-    def _next(self, ids: Tensor, state: EngineState) -> tuple[Integers, Integers]:
-        """The rows and positions that one more token per row goes to."""
+    def write_best(
+        self, ids: Tensor, state: EngineState, n_steps: int, ends: Integers, forbidden: Integers
+    ) -> list[tuple[Floats, Integers, Floats]]:
+        """As `step_best` with n = 1, then again with the tokens found, up to n_steps times.
+
+        The last step is one in which a row found one of its ends (B, E; -1: none), or nothing
+        that is possible, or the end of the context. Python is left out between the steps.
+        """
+        tokens = self._next(ids, state)
+        if not self.weights.decoder["is_causal"][0]:
+            n_steps = 1  # a token that sees later ones must not see what is not there yet
+        n_steps = min(n_steps, self.config.context - int(tokens.position.max()))
+        search = Search(
+            1,
+            self._table("forbidden", forbidden, state),
+            self._table("end", ends, state),
+            n_steps=n_steps,
+        )
+        # The compiled loop writes what it reads next into these.
+        tokens = tokens._replace(ids=tokens.ids.copy())
+        self._forward(tokens, state, tokens.sequence, search)
+        n_done = search.n_done
+        state.held -= n_steps - n_done
+        return [(search.logits[i], search.ids[i], search.norms[i]) for i in range(n_done)]
+
+    def _table(self, name: str, ids: Integers, state: EngineState) -> Integers:
+        """A list of ids for each row, or an error that says what does not fit."""
+        if len(ids) != state.batch or ids.max(initial=-1) >= self.config.vocab_size:
+            raise InputError(
+                f"{name} ids of {len(ids)} rows up to {ids.max(initial=-1)}: give "
+                f"{state.batch} rows of ids below {self.config.vocab_size}"
+            )
+        return np.ascontiguousarray(ids, np.int64)
+
+    def _next(self, ids: Tensor, state: EngineState) -> Tokens:
+        """One more token per row, and where it goes."""
         if ids.shape != (state.batch,):
             raise InputError(
                 f"a step takes one id per row, shape ({state.batch},), got {tuple(ids.shape)}"
             )
         position = state.held.copy()
         self._check(ids.numpy(), position, self.config.vocab_size)
-        return np.arange(state.batch), position
+        return Tokens(ids.numpy(), np.arange(state.batch), position)
 
     def _start(self, batch: Batch, room: int) -> EngineState:
         """A state that has read nothing of the target yet, but all of the source."""
@@ -146,12 +189,13 @@ class Runner:
         sequence, column = is_token.nonzero()
         order = is_token.cumsum(1) - 1  # how many came before
         position = state.held[sequence] + order[sequence, column]
-        ids, is_wanted = rows.ids.numpy()[is_token], wanted.numpy()[is_token]
-        self._check(ids, position, self.config.vocab_size)
+        tokens = Tokens(rows.ids.numpy()[is_token], sequence, position)
+        is_wanted = wanted.numpy()[is_token]
+        self._check(tokens.ids, position, self.config.vocab_size)
         logits = []
         for part in self._parts(sequence, state):
             places = is_wanted[part].nonzero()[0]
-            logits.append(self._logits(ids[part], sequence[part], position[part], state, places))
+            logits.append(self._logits(tokens.part(part), state, places))
         return torch.cat(logits)
 
     def _parts(self, sequence: Integers, state: EngineState) -> list[slice]:
@@ -164,52 +208,40 @@ class Runner:
             return [slice(i, i + size) for i in range(0, len(sequence), size)]
         return whole_rows(sequence, size)
 
-    def _logits(
-        self,
-        ids: Integers,
-        sequence: Integers,
-        position: Integers,
-        state: EngineState,
-        wanted: Integers,
-    ) -> Tensor:
+    def _logits(self, tokens: Tokens, state: EngineState, wanted: Integers) -> Tensor:
         """One compiled forward. -> logits of the wanted tokens, (wanted, V)."""
         logits = torch.empty(len(wanted), int(self.weights.decoder["logit_width"][0]))
-        self._forward(ids, sequence, position, state, wanted, logits)
+        self._forward(tokens, state, wanted, logits)
         return logits[:, : self.config.vocab_size]
 
     def _forward(
-        self,
-        ids: Integers,
-        sequence: Integers,
-        position: Integers,
-        state: EngineState,
-        wanted: Integers,
-        into: Tensor | Search,
+        self, tokens: Tokens, state: EngineState, wanted: Integers, into: Tensor | Search
     ) -> None:
         """One compiled forward; logits of the wanted tokens, or what is looked for, go into it."""
         job = self.weights.decoder
-        state.place(sequence, position)
-        longest = int(position.max(initial=-1)) + 1
+        n_steps = into.n_steps if isinstance(into, Search) else 1
+        state.place(tokens.sequence, tokens.position, n_steps)
+        longest = int(tokens.position.max(initial=-1)) + n_steps
         n_source = 0 if state.memory is None else int(state.memory.length.max())
         with self._order:
             self.decoder_tables.reach(longest)
-            self.space.fit(max(len(ids), 1), max(longest, n_source))
+            self.space.fit(max(len(tokens.ids), 1), max(longest, n_source))
             state.fill(job)
             job["n_wanted"], job["wanted"] = len(wanted), wanted.ctypes.data
             if isinstance(into, Tensor):
-                job["logits"], job["n_best"] = into.data_ptr(), 0
+                job["logits"], job["n_best"], job["n_steps"] = into.data_ptr(), 0, 1
             else:
                 job["logits"] = self.space.logits(len(wanted))
                 into.fill(job)
             job["n_sources"] = 0
-            self._run(job, ids, sequence, position)
+            self._run(job, tokens)
 
-    def _run(self, job: Record, ids: Integers, sequence: Integers, position: Integers) -> None:
+    def _run(self, job: Record, tokens: Tokens) -> None:
         """Let the team run a job on these tokens."""
-        job["n_rows"] = len(ids)
-        arrays = [np.ascontiguousarray(a, np.int64) for a in (ids, sequence, position)]
+        job["n_rows"] = len(tokens.ids)
+        arrays = [np.ascontiguousarray(column, np.int64) for column in tokens]
         job["ids"], job["sequence"], job["position"] = (a.ctypes.data for a in arrays)
-        job["is_split"] = self._split(sequence)
+        job["is_split"] = self._split(tokens.sequence)
         self.team.run(job)
 
     def _split(self, sequence: Integers) -> bool:
@@ -243,42 +275,33 @@ class Runner:
         sequence, column = is_token.nonzero()
         position = (is_token.cumsum(1) - 1)[sequence, column]
         lengths = is_token.sum(1)
-        ids = source.ids.numpy()[is_token]
-        self._check(ids, position, config.source_vocab_size or config.vocab_size)
+        tokens = Tokens(source.ids.numpy()[is_token], sequence, position)
+        self._check(tokens.ids, position, config.source_vocab_size or config.vocab_size)
         n_layers = int(self.weights.decoder["n_layers"][0])
-        pool = Pool((n_layers, config.kv_heads, config.head_dim), max(len(ids), 1))
+        pool = Pool((n_layers, config.kv_heads, config.head_dim), max(len(sequence), 1))
         memory = Memory(pool, lengths.cumsum() - lengths, lengths)
         for part in whole_rows(sequence, CHUNK * self.team.n_threads):
             with self._order:
-                self._encode_part(
-                    job, ids[part], sequence[part], position[part], memory, part.start
-                )
+                self._encode_part(job, tokens.part(part), memory, part.start)
         return memory
 
-    def _encode_part(
-        self,
-        job: Record,
-        ids: Integers,
-        sequence: Integers,
-        position: Integers,
-        memory: Memory,
-        first: int,
-    ) -> None:
+    def _encode_part(self, job: Record, tokens: Tokens, memory: Memory, first: int) -> None:
         """Some whole sources: through the encoder, then to keys and values of each layer."""
         shape = (1, *memory.pool.shape[1:])
         state = EngineState(batch=len(memory.length), room=int(memory.length.max()), shape=shape)
-        state.place(sequence, position)
+        state.place(tokens.sequence, tokens.position)
         self.encoder_tables.reach(state.table.shape[1])
-        self.space.fit(len(ids), state.table.shape[1])
+        n_tokens = len(tokens.ids)
+        self.space.fit(n_tokens, state.table.shape[1])
         state.fill(job)
         job["is_kept"] = 0  # layers share one pool: keys are needed within a layer only
         job["n_wanted"] = 0
-        self._run(job, ids, sequence, position)
+        self._run(job, tokens)
         project = self.weights.decoder
         project["memory_keys"], project["memory_values"] = memory.pool.addresses
         project["memory_size"] = memory.pool.size
-        project["n_sources"] = len(ids)
-        self._run(project, ids, sequence, np.arange(first, first + len(ids)))
+        project["n_sources"] = n_tokens
+        self._run(project, tokens._replace(position=np.arange(first, first + n_tokens)))
 
     def _check(self, ids: Integers, position: Integers, vocab_size: int) -> None:
         """Refuse ids outside the vocabulary and texts beyond the context, naming both."""
@@ -290,22 +313,6 @@ class Runner:
             raise InputError(
                 f"{longest} tokens, but this model reads at most {self.config.context}"
             )
-
-
-class Search:
-    """What is looked for among the logits of a forward, and the arrays that it is written to."""
-
-    def __init__(self, n_rows: int, n: int, forbidden: Integers) -> None:
-        self.logits: Floats = np.empty((n_rows, n), np.float32)
-        self.ids: Integers = np.empty((n_rows, n), np.int64)
-        self.norms: Floats = np.empty(n_rows, np.float32)
-        self._forbidden = np.ascontiguousarray(forbidden, np.int64)
-
-    def fill(self, job: Record) -> None:
-        """Write into a job where everything lies."""
-        job["n_best"], job["n_forbidden"] = self.ids.shape[1], self._forbidden.shape[1]
-        job["forbidden"], job["best_ids"] = self._forbidden.ctypes.data, self.ids.ctypes.data
-        job["best_logits"], job["norms"] = self.logits.ctypes.data, self.norms.ctypes.data
 
 
 def whole_rows(sequence: Integers, size: int) -> list[slice]:

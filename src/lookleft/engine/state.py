@@ -119,8 +119,14 @@ class EngineState:
         """Tokens that each row has read. (B,)."""
         return torch.from_numpy(self.held.copy())
 
-    def place(self, sequence: Integers, position: Integers) -> None:
-        """Slots for new tokens: which row each belongs to, and its position there."""
+    def place(self, sequence: Integers, position: Integers, n_each: int = 1) -> None:
+        """Slots for new tokens: which row each belongs to, and its position there.
+
+        n_each: with more than one, also for those that will follow each.
+        """
+        if n_each > 1:
+            position = (position[:, None] + np.arange(n_each)).reshape(-1)
+            sequence = sequence.repeat(n_each)
         longest = int(position.max()) + 1
         if longest > self.table.shape[1]:
             wider = np.zeros((self.batch, max(longest, 2 * self.table.shape[1])), np.int32)

@@ -224,6 +224,7 @@ def _stack(
         "attention_scale": config.attention_scale or config.head_dim**-0.5,
         "embed_scale": config.embed_scale,
         "logit_scale": config.logit_scale,
+        "n_steps": 1,
     }
     for name, value in values.items():
         job[name] = value

@@ -50,6 +50,16 @@ class Beams:
         """The ids that each row must not get, as `Chooser` takes them. (B * W, F)."""
         return self._forbidden.repeat(self.paths.sums.shape[1], axis=0)
 
+    @property
+    def n_ahead(self) -> int:
+        """One: which rows go on is found out between steps."""
+        return 1
+
+    @property
+    def ends(self) -> Integers:
+        """The ids that end each row, as `Chooser` takes them. (B * W, E)."""
+        return self._ends.repeat(self.paths.sums.shape[1], axis=0)
+
     def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
         """One step for every hypothesis. (B * W, V) -> which rows go on, and what they read."""
         n_beams = self.paths.sums.shape[1]

@@ -39,6 +39,20 @@ class Chooser(Protocol[StateT_contra]):
         forbidden: (B, F) ids that each row must not get; -1 forbids nothing.
         """
 
+    def write_best(
+        self,
+        ids: Tensor,
+        state: StateT_contra,
+        n_steps: int,
+        ends: Integers,
+        forbidden: Integers,
+    ) -> list[tuple[Floats, Integers, Floats]]:
+        """Feed one more token per row, then the best after it, and so on; get `Best` of each step.
+
+        It is n_steps or fewer: the last is the first in which a row got one of its ends (B, E;
+        -1 is none), or a logit that is not finite.
+        """
+
 
 def best_of(logits: Tensor, norms: Tensor, n: int) -> Best:
     """The n best tokens of each row, or all there are. (B, V), (B,) -> (B, N)."""

@@ -50,6 +50,14 @@ class Group(Protocol):
     def forbidden(self) -> Integers:
         """The ids that each row must not get, as `Chooser` takes them. (B, F)."""
 
+    @property
+    def n_ahead(self) -> int:
+        """How many steps may be made in which every row reads its best token, until one ends."""
+
+    @property
+    def ends(self) -> Integers:
+        """The ids that end each row, as `Chooser` takes them. (B, E)."""
+
     def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
         """Choose what comes next. (B, V) -> the move, and what there is to tell."""
 
@@ -75,6 +83,13 @@ class Singles:
     @property
     def n_rows(self) -> int:
         return len(self.entries)
+
+    @property
+    def n_ahead(self) -> int:
+        """Until the first row is full, if all are greedy."""
+        if not self.n_best:
+            return 1
+        return min(entry.max_new - len(entry.new) for entry in self.entries)
 
     def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
         """The next token of every row. (B, V) -> the move, the tokens, and the answers."""
@@ -113,6 +128,7 @@ class Singles:
         is_simple = all(r.method == GREEDY and not r.rules for r in requests)
         self.n_best = 1 if is_simple else 0
         self.forbidden = filled([request.forbidden for request in requests])
+        self.ends = filled([request.ends for request in requests])
         self._wants_log_probs = any(request.wants_log_probs for request in requests)
 
     def _written(

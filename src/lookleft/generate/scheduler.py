@@ -24,6 +24,7 @@ from lookleft.generate.request import Beam, Done, Entry, Event, Request, admit
 from lookleft.models.base import Runner, StateT
 
 ROWS = 64  # rows decoded together
+AHEAD = 16  # tokens written at once where nobody waits for each
 
 
 @dataclass
@@ -38,8 +39,8 @@ class Flight(Generic[StateT]):
 class Lane(Generic[StateT]):
     """Requests decoded by one kind of group, in one batch that changes from step to step."""
 
-    def __init__(self, runner: Runner[StateT]) -> None:
-        self.runner = runner
+    def __init__(self, runner: Runner[StateT], ahead: int) -> None:
+        self.runner, self.ahead = runner, ahead
         self.chooser: Chooser[StateT] | None = runner if isinstance(runner, Chooser) else None
         self.flight: Flight[StateT] | None = None
 
@@ -48,7 +49,7 @@ class Lane(Generic[StateT]):
         return 0 if self.flight is None else self.flight.group.n_rows
 
     def step(self, newcomers: Sequence[Entry]) -> list[Event]:
-        """One token further for everybody; the newcomers read their prompts first."""
+        """At least one token further for everybody; the newcomers read their prompts first."""
         events: list[Event] = []
         flight = self.flight
         if flight is not None:
@@ -76,12 +77,20 @@ class Lane(Generic[StateT]):
             self.flight.ids = self.flight.ids[rows]
 
     def _chosen(self, flight: Flight[StateT]) -> tuple[Move, list[Event]]:
-        """One step of the runner, and what the group makes of it."""
-        group = flight.group
+        """One step of the runner, or a few, and what the group makes of them."""
+        group, ids, state = flight.group, flight.ids, flight.state
         if self.chooser is None or not group.n_best:
-            return group.advance(self.runner.step(flight.ids, flight.state))
-        found = self.chooser.step_best(flight.ids, flight.state, group.n_best, group.forbidden)
-        return group.choose(Best(*found))
+            return group.advance(self.runner.step(ids, state))
+        n_steps = min(group.n_ahead, self.ahead)
+        if n_steps == 1:
+            found = self.chooser.step_best(ids, state, group.n_best, group.forbidden)
+            return group.choose(Best(*found))
+        # Nobody ends before the last of these, so all rows are there for each.
+        events: list[Event] = []
+        for found in self.chooser.write_best(ids, state, n_steps, group.ends, group.forbidden):
+            move, news = group.choose(Best(*found))
+            events += news
+        return move, events
 
     def _moved(
         self,
@@ -124,17 +133,25 @@ class Scheduler(Generic[StateT]):
     """Takes requests at any time and answers them step by step."""
 
     def __init__(
-        self, runner: Runner[StateT], *, max_rows: int = ROWS, join_at_least: int = 1
+        self,
+        runner: Runner[StateT],
+        *,
+        max_rows: int = ROWS,
+        join_at_least: int = 1,
+        ahead: int = 1,
     ) -> None:
         """max_rows: decoded together at most; a beam takes `width` of them.
 
         join_at_least: rows that must be free before waiting requests join those that run. Reading
         prompts a few at a time costs; 1 is for those who wait for an answer, more for files.
+        ahead: tokens of a step at most, where the runner can write several at once; 1 is for
+        those who watch them come.
         """
         if max_rows < 1:
             raise InputError(f"max_rows={max_rows}: at least one row must run")
         self.runner = runner
         self.max_rows, self.join_at_least = max_rows, min(join_at_least, max_rows)
+        self.ahead = ahead
         self._waiting: deque[Entry] = deque()
         self._lanes: dict[Any, Lane[StateT]] = {}  # by method: beams of different width run apart
         self._open: set[int] = set()  # tickets that wait or run
@@ -184,7 +201,8 @@ class Scheduler(Generic[StateT]):
 
     @torch.no_grad()
     def step(self) -> list[Event]:
-        """One token further for every running request; those that wait join as rows permit."""
+        """At least one token further for every running request; those that wait join as rows
+        permit."""
         newcomers: dict[Any, list[Entry]] = {}
         free = self.max_rows - self.n_rows
         if free >= self.join_at_least or free == self.max_rows:
@@ -195,7 +213,7 @@ class Scheduler(Generic[StateT]):
         events: list[Event] = []
         for key in {**self._lanes, **newcomers}:
             if key not in self._lanes:
-                self._lanes[key] = Lane(self.runner)
+                self._lanes[key] = Lane(self.runner, self.ahead)
             lane = self._lanes[key]
             events += lane.step(newcomers.get(key, []))
             if not lane.n_rows:
@@ -227,7 +245,7 @@ def answer_all(
     join_at_least: int = 1,
 ) -> Iterator[Done]:
     """Answer requests together, each as soon as it is done; tickets count from 0."""
-    scheduler = Scheduler(runner, max_rows=max_rows, join_at_least=join_at_least)
+    scheduler = Scheduler(runner, max_rows=max_rows, join_at_least=join_at_least, ahead=AHEAD)
     for request in requests:
         scheduler.submit(request)
     for event in scheduler.run():

@@ -10,7 +10,7 @@ from lookleft.bundle import Bundle
 from lookleft.errors import InputError
 from lookleft.generate.methods import Way
 from lookleft.generate.request import Answer, Event, Request, Token, numbered
-from lookleft.generate.scheduler import Scheduler
+from lookleft.generate.scheduler import AHEAD, Scheduler
 from lookleft.generate.speculate import DraftModel, PromptLookup, speculate
 from lookleft.generate.stream import TextStream
 from lookleft.models import DecoderOnly
@@ -99,7 +99,7 @@ class Writer:
                     if page.answers:
                         break
             return [page.answers for page in pages]
-        scheduler = Scheduler(self.runner)
+        scheduler = Scheduler(self.runner, ahead=AHEAD)
         by_ticket = {scheduler.submit(page.request): page for page in pages}
         while not scheduler.is_idle:
             for event in scheduler.step():
