@@ -167,6 +167,14 @@ def test_a_model_without_the_mask_makes_one_step_at_a_time() -> None:
     assert state.lengths.tolist() == (some_batch(runner.config).inputs.is_token.sum(1) + 1).tolist()
 
 
+def test_a_prefix_that_is_not_read_to_its_end_is_read_step_by_step() -> None:
+    runner = Runner(writer())
+    batch = Batch(as_rows(random_ids(3, 4)), prefix=torch.tensor([6, 0, 0]))
+    _, state = runner.prefill(batch, room=9)
+    counts = [len(runner.write_best(random_ids(3), state, 5, NOTHING, NOTHING)) for _ in range(3)]
+    assert counts == [1, 1, 5]
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_a_row_with_a_logit_that_is_no_number_offers_nothing(wrong: float) -> None:
     network = writer()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -26,6 +28,7 @@ from lookleft.engine.records import ACTIVATIONS
 from lookleft.engine.runner import Runner
 from lookleft.errors import InputError
 from lookleft.models import AnyConfig, DecoderOnly, EncoderDecoder
+from lookleft.quantised import Kind
 
 LENGTHS = torch.tensor([9, 6, 2])
 EXACT = 1e-5  # logits are about 3: this is float32 in another order of sums
@@ -135,12 +138,13 @@ def test_a_model_trained_without_a_mask_peeks_in_the_engine_too(config: AnyConfi
     same(runner.score(batch)[is_token], network.score(batch)[is_token])
 
 
+@pytest.mark.parametrize("kind", [None, "int8"])
 @pytest.mark.parametrize("name", ["decoder-only window-rotary", "encoder-decoder rotary-grouped"])
 @torch.no_grad()
-def test_threads_change_nothing(name: str) -> None:
+def test_threads_change_nothing(name: str, kind: Kind | None) -> None:
     """Shared rows (a prompt), rows of their own (many sequences), and wake-ups in between."""
-    network, alone = twins(name)
-    runner = Runner(network, n_threads=2)
+    network, _ = twins(name)
+    alone, runner = (Runner(network, kind=kind, n_threads=n) for n in (1, 2))
     lengths = 3 + torch.arange(40) % 5
     is_token = torch.arange(7)[None] < lengths[:, None]
     for rows in (as_rows(random_ids(1, 40)), as_rows(random_ids(40, 7), is_token)):
@@ -230,3 +234,28 @@ def test_what_cannot_be_fed_is_refused_with_its_value() -> None:
     with pytest.raises(InputError, match="needs a source"):
         translates.prefill(Batch(as_rows(random_ids(1, 3))), room=0)
     assert isinstance(translator, EncoderDecoder)
+
+
+@torch.no_grad()
+def test_rows_that_are_all_padding_add_nothing() -> None:
+    network, runner = pair(decoder_only(positions=Rotary()))
+    _, state = runner.prefill(some_batch(network.config), room=3)
+    nothing = as_rows(random_ids(3, 2), torch.zeros(3, 2, dtype=torch.bool))
+    before = state.lengths
+    assert not runner.extend(nothing, state).any()
+    assert torch.equal(state.lengths, before)
+
+
+@torch.no_grad()
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    """Those of its parent are not in it: it would wait for them for ever."""
+    network, _ = pair(decoder_only(positions=Rotary()))
+    runner = Runner(network, n_threads=2)
+    expected = runner.score(some_batch(network.config))
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # ends the child if it hangs
+        found = runner.score(some_batch(network.config))
+        os._exit(0 if torch.equal(found, expected) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert torch.equal(runner.score(some_batch(network.config)), expected)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from invariants.families import CAUSAL, decoder_only, random_ids
 
 from lookleft.config import Rotary
+from lookleft.data.batch import Batch, as_rows
 from lookleft.engine.state import EngineState
 from lookleft.errors import InputError
 
@@ -135,7 +136,25 @@ def test_what_cannot_be_done_to_a_state_is_refused() -> None:
         state_of().reorder(torch.tensor([2]))
     with pytest.raises(InputError, match=r"roll back to \[3, 1\]: the rows hold \[2, 1\]"):
         state_of().roll_back(torch.tensor([3, 1]))
-    windowed = state_of(window=1)
-    windowed.place(np.array([0]), np.array([2]))
-    with pytest.raises(InputError, match="window of 1"):
-        windowed.roll_back(torch.tensor([0, 1]))
+
+
+@torch.no_grad()
+def test_a_window_goes_back_as_long_as_what_it_sees_then_is_there() -> None:
+    network, runner = twins(WINDOWED)
+    window = network.config.window
+    texts = random_ids(2, 6)
+    _, state = runner.prefill(Batch(as_rows(texts)), room=1)
+    refusals = []
+    for i in range(120):
+        if i % 16 > 12:  # three times in a row
+            back = min(1 + i % (2 * window), texts.size(1) - 1)
+            try:
+                state.roll_back(state.lengths - back)
+                texts = texts[:, :-back]
+            except InputError as error:
+                refusals.append(str(error))
+        ids = random_ids(2, seed=i)
+        texts = torch.cat((texts, ids[:, None]), 1)
+        same(runner.step(ids, state), network.score(Batch(as_rows(texts)))[:, -1])
+    assert 0 < len(refusals) < 25
+    assert all(f"window of {window}" in refusal for refusal in refusals)

@@ -200,3 +200,5 @@ def test_an_answer_ends_where_the_context_ends() -> None:
 def test_at_least_one_row_must_run() -> None:
     with pytest.raises(InputError, match="max_rows=0"):
         Scheduler(make("decoder"), max_rows=0)
+    with pytest.raises(InputError, match="ahead=0"):
+        Scheduler(make("decoder"), ahead=0)

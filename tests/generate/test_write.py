@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from generate.speakers import speaker
 
+from lookleft.engine.pick import pick_runner
 from lookleft.errors import InputError
 from lookleft.generate.methods import choose
 from lookleft.generate.write import Writer
@@ -76,6 +77,22 @@ def test_a_batch_goes_on_when_one_text_has_met_its_stop_string() -> None:
     found = writer(stops=[stop]).write(PROMPTS[:2])
     assert found[0][0].finish == "stop"
     assert found[1][0].text == alone[PROMPTS[1]].text
+
+
+def test_an_engine_that_writes_ahead_stops_where_the_network_does() -> None:
+    model = speaker("writer")
+    whole = writer().write(PROMPTS)
+    stop = whole[0][0].text[5:8]
+    found = []
+    for engine in ("torch", "numba"):
+        runner = pick_runner(model, engine)
+        one = Writer(model, choose(), max_new=16, stops=[stop], wants_log_probs=True, runner=runner)
+        found.append([each for [each] in one.write(PROMPTS)])
+    for theirs, ours in zip(*found, strict=True):
+        assert (ours.text, ours.ids, ours.finish) == (theirs.text, theirs.ids, theirs.finish)
+        assert ours.log_probs == pytest.approx(theirs.log_probs, abs=1e-4)
+    assert found[1][0].finish == "stop"
+    assert len(found[1][0].ids) < len(whole[0][0].ids)  # what came after it is not kept
 
 
 def test_each_prompt_of_a_batch_draws_from_its_own_seed() -> None:

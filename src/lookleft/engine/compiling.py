@@ -32,8 +32,8 @@ def cache_folder() -> Path:
     return common.cache_folder([*own, Path(common.__file__), Path(arithmetic.__file__)])
 
 
-def kernel_cache() -> AbstractContextManager[None]:
-    """Functions compiled inside are kept in the cache folder."""
+def kernel_cache() -> AbstractContextManager[bool]:
+    """Functions compiled inside are kept in the cache folder, if it gives True."""
     return common.kernel_cache(cache_folder())
 
 

@@ -322,6 +322,9 @@ def forward(address: int, me: int, team: int, sync: int) -> None:
         enter(job, rows, crew)
         wait_for_all(sync, crew)
         before = run_layers(job, rows, me, crew, sync)
+        if job.is_split and job.n_wanted != job.n_rows:
+            # The rows that are wanted move up, into the work space of others.
+            wait_for_all(sync, (me, team))
         leave(job, step, before, rows, crew, sync)
         if step + 1 == job.n_steps:
             break

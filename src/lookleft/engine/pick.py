@@ -54,7 +54,8 @@ def pick_runner(
     from lookleft.engine.compiling import is_compiled  # late: they import numba
     from lookleft.engine.runner import Runner as EngineRunner
 
-    stamp = (weights, n_threads, tuple((p.data_ptr(), p._version) for p in network.parameters()))
+    given = tuple((p.data_ptr(), p._version) for p in network.parameters())
+    stamp = (weights, n_threads or torch.get_num_threads(), given)
     if network in _MADE and _MADE[network][0] == stamp:
         return _MADE[network][1]
     if say is not None and not is_compiled():

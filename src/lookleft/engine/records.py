@@ -171,11 +171,6 @@ def floats(address: int, size: int) -> Any:
 
 
 @compiled
-def float_rows(address: int, n_rows: int, width: int) -> Any:
-    return carray(_float32(address), (n_rows, width))
-
-
-@compiled
 def integers(address: int, size: int) -> Any:
     """So many int64 at an address."""
     return carray(_int64(address), (size,))

@@ -129,7 +129,7 @@ class Runner:
         that is possible, or the end of the context. Python is left out between the steps.
         """
         tokens = self._next(ids, state)
-        if not self.weights.decoder["is_causal"][0]:
+        if not self.weights.decoder["is_causal"][0] or (state.prefix > tokens.position).any():
             n_steps = 1  # a token that sees later ones must not see what is not there yet
         n_steps = min(n_steps, self.config.context - int(tokens.position.max()))
         search = Search(
@@ -142,7 +142,7 @@ class Runner:
         tokens = tokens._replace(ids=tokens.ids.copy())
         self._forward(tokens, state, tokens.sequence, search)
         n_done = search.n_done
-        state.held -= n_steps - n_done
+        state.give_back(n_steps - n_done)
         return [(search.logits[i], search.ids[i], search.norms[i]) for i in range(n_done)]
 
     def _table(self, name: str, ids: Integers, state: EngineState) -> Integers:
@@ -192,6 +192,8 @@ class Runner:
         tokens = Tokens(rows.ids.numpy()[is_token], sequence, position)
         is_wanted = wanted.numpy()[is_token]
         self._check(tokens.ids, position, self.config.vocab_size)
+        if not len(sequence):
+            return torch.empty(0, self.config.vocab_size)
         logits = []
         for part in self._parts(sequence, state):
             places = is_wanted[part].nonzero()[0]

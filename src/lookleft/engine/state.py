@@ -109,6 +109,7 @@ class EngineState:
         self.pool = Pool(shape, max(batch * kept, 1))
         self._free = spread(np.arange(self.pool.size, dtype=np.int32), batch)
         self._n_taken = 0  # of the free ones
+        self.oldest = np.zeros(batch, np.int64)  # position of each row from which slots are kept
 
     @property
     def batch(self) -> int:
@@ -122,18 +123,25 @@ class EngineState:
     def place(self, sequence: Integers, position: Integers, n_each: int = 1) -> None:
         """Slots for new tokens: which row each belongs to, and its position there.
 
-        n_each: with more than one, also for those that will follow each.
+        n_each: with more than one, also for those that will follow each, step by step.
         """
+        n_new = len(sequence)
         if n_each > 1:
-            position = (position[:, None] + np.arange(n_each)).reshape(-1)
-            sequence = sequence.repeat(n_each)
+            position = (np.arange(n_each)[:, None] + position).reshape(-1)
+            sequence = np.tile(sequence, n_each)
         longest = int(position.max()) + 1
         if longest > self.table.shape[1]:
             wider = np.zeros((self.batch, max(longest, 2 * self.table.shape[1])), np.int32)
             wider[:, : self.table.shape[1]] = self.table
             self.table = wider
-        self.table[sequence, position] = np.sort(self._take(len(sequence)))
+        taken = self._take(len(sequence)).reshape(n_each, n_new)
+        self.table[sequence, position] = np.sort(taken, axis=1).reshape(-1)
         self.held[sequence] = position + 1  # of a row that comes several times, the last stays
+
+    def give_back(self, n_steps: int) -> None:
+        """Every row lets go of its newest tokens: they were placed last and never read."""
+        self.held -= n_steps
+        self._n_taken -= n_steps * self.batch
 
     def reorder(self, rows: Tensor) -> None:
         """Row i becomes old row rows[i]; the batch may shrink or grow. Nothing is moved. (N,)."""
@@ -141,6 +149,7 @@ class EngineState:
         if order.ndim != 1 or len(order) == 0 or order.min() < 0 or order.max() >= self.batch:
             raise InputError(f"rows {rows.tolist()} must name rows 0..{self.batch - 1}")
         self.table, self.held, self.prefix = self.table[order], self.held[order], self.prefix[order]
+        self.oldest = self.oldest[order]
         if self.memory is not None:
             self.memory.reorder(order)
 
@@ -151,7 +160,7 @@ class EngineState:
             raise InputError(
                 f"cannot roll back to {wanted.tolist()}: the rows hold {self.held.tolist()}"
             )
-        if self.window and (self.held - wanted > self.window).any():
+        if self.window and (np.maximum(wanted + 1 - self.window, 0) < self.oldest).any():
             raise InputError(
                 f"cannot roll back to {wanted.tolist()}: with a window of {self.window} older "
                 f"tokens are gone"
@@ -173,6 +182,7 @@ class EngineState:
         self.table = table
         self.held = np.concatenate((self.held, other.held))
         self.prefix = np.concatenate((self.prefix, other.prefix))
+        self.oldest = np.concatenate((self.oldest, other._first_kept()))
         if self.memory is not None and other.memory is not None:
             self.memory.join(other.memory)
 
@@ -192,16 +202,21 @@ class EngineState:
     def _seen(self) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """The table, and which of its entries some row can still see. (B, C) each."""
         column = np.arange(self.table.shape[1])[None]
-        is_seen = column < self.held[:, None]
-        if self.window:
-            # Twice: a row may be rolled back by up to a window and then still sees one.
-            is_seen &= column >= self.held[:, None] - 2 * self.window
+        is_seen = (column < self.held[:, None]) & (column >= self._first_kept()[:, None])
         return self.table, is_seen
+
+    def _first_kept(self) -> Integers:
+        """The position of each row from which it may still need what it has read. (B,)."""
+        if not self.window:
+            return np.zeros(self.batch, np.int64)
+        # Twice: a row may be rolled back by up to a window and then still sees one.
+        return np.maximum(self.held - 2 * self.window, self.oldest)
 
     def _take(self, n: int) -> NDArray[np.int32]:
         """So many free slots; collected from what no row names, or from a larger pool."""
         if self._n_taken + n > len(self._free):
             table, is_seen = self._seen()
+            self.oldest = self._first_kept()
             is_used = np.zeros(self.pool.size, np.bool_)
             is_used[table[is_seen]] = True
             free = np.flatnonzero(~is_used).astype(np.int32)
@@ -209,7 +224,7 @@ class EngineState:
                 old = self.pool.size
                 self.pool = self.pool.grown(max(2 * old, old + n))
                 free = np.concatenate((free, np.arange(old, self.pool.size, dtype=np.int32)))
-            self._free, self._n_taken = spread(free, n), 0
+            self._free, self._n_taken = spread(free, self.batch), 0
         taken = self._free[self._n_taken : self._n_taken + n]
         self._n_taken += n
         return taken

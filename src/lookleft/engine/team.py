@@ -45,10 +45,14 @@ def take_part(sync: int, me: int, team: int, ticket: int) -> int:
 @cache
 def machine_code() -> Callable[[int, int, int, int], int]:
     """`take_part` compiled; from the cache on disk if it has been compiled before."""
-    with kernel_cache():
+    with kernel_cache() as is_kept:
         i64 = types.int64
         compile_it: Any = njit(
-            i64(i64, i64, i64, i64), nogil=True, cache=True, fastmath=FREEDOMS, error_model="numpy"
+            i64(i64, i64, i64, i64),
+            nogil=True,
+            cache=is_kept,
+            fastmath=FREEDOMS,
+            error_model="numpy",
         )
         made: Callable[[int, int, int, int], int] = compile_it(take_part)
         return made
@@ -60,6 +64,11 @@ class Team:
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
         self._take_part = machine_code()
+        self._start()
+
+    def _start(self) -> None:
+        """Counters, locks and threads, all new."""
+        self._process = os.getpid()
         self._memory = np.zeros(N_BYTES // 8 + 16, np.int64)
         start = self._memory.ctypes.data
         first = -start % 128 // 8  # counters begin on a line of their own
@@ -68,20 +77,24 @@ class Team:
         self._order = threading.Lock()  # one forward at a time
         self._wake = threading.Condition()
         self._n_asleep = 0
-        for number in range(1, n_threads):
+        for number in range(1, self.n_threads):
             threading.Thread(target=self._work, args=(number,), daemon=True).start()
 
     def run(self, job: np.ndarray[Any, np.dtype[np.void]]) -> None:
         """Run a forward to its end. job: one record of `records.JOB`."""
+        if self._process != os.getpid():
+            self._start()  # a process that was forked has the numbers of the threads, not them
         with self._order:
             self._job[0] = job.ctypes.data
             # Either a worker sees the new ticket, or it has said before that it sleeps: both
             # sides are Python, and Python runs one thread at a time.
             self._ticket[0] += 1
-            if self._n_asleep:
-                with self._wake:
-                    self._wake.notify_all()
-            self._take_part(self._sync, 0, self.n_threads, 0)
+            try:
+                if self._n_asleep:
+                    with self._wake:
+                        self._wake.notify_all()
+            finally:  # whatever interrupts: the others have begun and wait for thread 0
+                self._take_part(self._sync, 0, self.n_threads, 0)
 
     def _work(self, number: int) -> None:
         ticket = 0

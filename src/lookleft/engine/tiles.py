@@ -7,7 +7,7 @@ One tile is 16 output features x a few rows of activations, over all input featu
 Weights lie in panels of 8 features, made by `panels.py`, so that one vector register holds the
 same input feature of 8 neighbours and no sum runs across a register. Every weight is loaded once
 per tile and used for all its rows. Quantised weights meet activations of 16 bits with a scale per
-block of 32 (`kernels.quantise_rows`): vpmaddwd multiplies 16 pairs and adds neighbours, exactly.
+block of 32 (`encode.encode_block`): vpmaddwd multiplies 16 pairs and adds neighbours, exactly.
 
 What a tile reads per panel and block of 32 input features, in bytes:
 
@@ -56,14 +56,15 @@ ARGUMENTS = (
     "n_blocks",
     "x",  # float32, or int16 for quantised weights
     "x_stride",
-    "x_scales",  # per block, then the sums per block behind them; float32
-    "x_sums",
+    "x_scales",  # float32 per block
+    "x_sums",  # the same
     "scale_stride",
     "row_scales",  # INT8 only: 16 float32
     "bias",  # 16 float32
     "y",
     "y_stride",
     "is_added",  # 1: y grows by the product; 0: it becomes the product
+    "is_far",  # 1: the weights come from memory; 0: they have just been used
 )
 
 
@@ -240,8 +241,9 @@ def write_tile(builder: Any, kind: int, n_rows: int, given: dict[str, Any]) -> N
             place = b.add(b.mul(given["scale_stride"], I64(r)), b.mul(loop.index, I64(4)))
             at[f"scale{r}"] = b.add(given["x_scales"], place)
             at[f"sum{r}"] = b.add(given["x_sums"], place)
-        for p in (0, 1):
-            write.fetch(at[f"panel{p}"], AHEAD, BLOCK_BYTES[kind])
+        with b.if_then(b.icmp_signed("!=", given["is_far"], I64(0))):
+            for p in (0, 1):
+                write.fetch(at[f"panel{p}"], AHEAD, BLOCK_BYTES[kind])
         if kind == FLOAT32:
             write_float_block(write, n_rows, at, sums)
         else:
@@ -309,7 +311,7 @@ def tiles(
             x_at, y_at, scale_at = x + r * x_stride, y + r * y_stride, r * scale_stride
             at = (weights, panel_bytes, n_blocks, x_at, x_stride, x_scales + scale_at,
                   x_sums + scale_at, scale_stride, row_scales, bias, y_at, y_stride,
-                  is_added)  # fmt: skip
+                  is_added, int(part == 0))  # fmt: skip
             tile(kind, n, at)
             r += n
         weights += 2 * panel_bytes
@@ -318,7 +320,7 @@ def tiles(
         y += 4 * WIDTH
 
 
-N_ARGUMENTS = 3 + len(ARGUMENTS)
+N_ARGUMENTS = 3 + len(ARGUMENTS[:-1])  # of `tiles`: what is far, it finds out itself
 
 
 @cache
@@ -327,9 +329,9 @@ def tiles_code() -> int:
 
     Compiled apart from its callers, so that each of its loops exists once.
     """
-    with kernel_cache():
+    with kernel_cache() as is_kept:
         signature = types.void(*[types.int64] * N_ARGUMENTS)
-        made: Any = cfunc(signature, nopython=True, cache=True)(tiles)
+        made: Any = cfunc(signature, nopython=True, cache=is_kept)(tiles)
         return int(made.address)
 
 

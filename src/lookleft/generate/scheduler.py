@@ -149,6 +149,8 @@ class Scheduler(Generic[StateT]):
         """
         if max_rows < 1:
             raise InputError(f"max_rows={max_rows}: at least one row must run")
+        if ahead < 1:
+            raise InputError(f"ahead={ahead}: a step writes at least one token")
         self.runner = runner
         self.max_rows, self.join_at_least = max_rows, min(join_at_least, max_rows)
         self.ahead = ahead

@@ -25,7 +25,7 @@ class Written:
     """What a model wrote after a prompt."""
 
     text: str
-    ids: list[int]  # all new tokens, those of a stop string included
+    ids: list[int]  # all new tokens: those of a stop string too, and what a beam wrote after it
     finish: Literal["end", "stop", "length", "stuck"]  # "stop": a stop string
     n_prompt: int  # tokens read
     log_probs: list[float] | None = None  # of each id, and of the end token

@@ -40,9 +40,9 @@ def kernel(signature: str) -> Callable[[Function], Function]:
     """Compiles a function of this package for such arguments at once, or takes it from disk."""
 
     def compile_it(function: Function) -> Function:
-        with kernel_cache(kernel_folder()):
+        with kernel_cache(kernel_folder()) as is_kept:
             made: Function = numba.njit(
-                signature, nogil=True, cache=True, fastmath=FREEDOMS, error_model="numpy"
+                signature, nogil=True, cache=is_kept, fastmath=FREEDOMS, error_model="numpy"
             )(function)
             return made
 
@@ -70,14 +70,26 @@ def kernel_folder() -> Path:
 
 
 @contextmanager
-def kernel_cache(folder: Path) -> Iterator[None]:
-    """Functions compiled inside are kept in this folder."""
+def kernel_cache(folder: Path) -> Iterator[bool]:
+    """Functions compiled inside with `cache` are kept in this folder.
+
+    Gives whether they can be: where nothing can be written they are compiled in every process.
+    """
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(folder)
     try:
-        yield
+        yield can_keep(folder)
     finally:
         numba.config.CACHE_DIR = before
+
+
+def can_keep(folder: Path) -> bool:
+    """Whether files can be written into this folder, which is made if it is missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK)
 
 
 def is_compiled(folder: Path) -> bool:
