@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,17 @@ def test_a_second_call_uses_the_models_and_prints_the_results_as_json(
     assert found["lanes_max_difference"] < 1e-4
     assert Path(found["report"]).is_file()
     assert (told / "honest" / "model" / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_models_of_other_settings_are_not_taken_for_these(
+    told: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_tiny(monkeypatch)
+    shutil.copytree(told / "honest", tmp_path / "honest")
+    teller = command.Teller(tmp_path, is_fast=True, is_again=False)
+    teller.trained("honest", {"train.steps": "2"})
+    assert "trained with other settings" in "".join(capsys.readouterr())
+    assert "steps = 2" in (tmp_path / "honest" / "config.toml").read_text(encoding="utf-8")
 
 
 def test_the_report_is_one_file_with_every_part_filled_in(told: Path) -> None:

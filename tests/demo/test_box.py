@@ -141,3 +141,12 @@ def test_what_was_there_stays_when_something_goes_wrong(
     make.replace_folder(new, old)  # and this is what going well looks like
     assert [path.name for path in old.iterdir()] == ["new"]
     assert list(tmp_path.iterdir()) == [old]
+
+
+def test_a_model_set_aside_by_one_that_was_killed_is_put_back(tmp_path: Path) -> None:
+    (tmp_path / ".en-hi.0123.old").mkdir()
+    (tmp_path / ".en-hi.0123.old" / "weights").touch()
+    (tmp_path / ".en-hi.4567.part").mkdir()
+    make.clean_up(tmp_path / "en-hi")
+    assert [path.name for path in tmp_path.iterdir()] == ["en-hi"]
+    assert (tmp_path / "en-hi" / "weights").exists()

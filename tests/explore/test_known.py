@@ -74,3 +74,21 @@ def test_only_a_few_opened_models_are_held_in_memory(
     explorer.open("models/guesser")
     assert list(explorer.models) == ["main", "models/guesser"]
     assert "runs/first" in explorer.describe()["known"]
+
+
+def test_neighbours_that_cannot_be_read_are_no_models(here: Path) -> None:
+    loop = here / "models" / "loop"
+    loop.symlink_to(loop)
+    assert "models/loop" not in known_models(Path("models/writer"))
+
+
+def test_a_model_called_main_does_not_push_out_the_one_shown(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MAX_OPENED", 1)
+    writer().save(here / "main")
+    explorer = Explorer()
+    explorer.load(Path("models/writer"))
+    explorer.known = {"main": here / "main", "runs/first": here / "runs" / "first"}
+    explorer.open("runs/first")
+    assert list(explorer.models) == ["main", "runs/first"]

@@ -200,8 +200,12 @@ class Teller:
         from lookleft.train.settings import read_settings
 
         folder = self.folder / name
+        wanted = read_settings(find_config("demo"), (FAST if self.is_fast else {}) | changes)
         is_there = (folder / "config.toml").exists()
-        if is_there and self.is_again:
+        is_other = is_there and read_settings(folder / "config.toml") != wanted
+        if is_other:
+            say(f"{folder} was trained with other settings: from the start")
+        if is_there and (is_other or self.is_again):
             shutil.rmtree(folder)  # ours: nothing else has a config.toml of this name in there
             is_there = False
         if is_there:
@@ -212,8 +216,7 @@ class Teller:
                 shutil.rmtree(folder)
                 is_there = False
         if not is_there:
-            given = (FAST if self.is_fast else {}) | changes
-            run = Run.start(folder, read_settings(find_config("demo"), given))
+            run = Run.start(folder, wanted)
         with finish_step_on_interrupt() as asked:
             follow(run, asked, as_json=False, is_plain=False)
         if not run.is_finished:

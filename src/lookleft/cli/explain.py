@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from lookleft.errors import FileError, InputError, LookleftError
+from lookleft.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from lookleft.explore.server import LocalServer
@@ -175,7 +175,7 @@ def _serve(
             raise
         server = LocalServer(explorer, 0)  # somebody else has the usual port
     explorer.known = known_models(path)
-    failures: list[LookleftError] = []
+    failures: list[Exception] = []
     loader = threading.Thread(target=_load, args=(explorer, path, cheater, server, failures))
     with server:
         loader.start()
@@ -198,12 +198,12 @@ def _load(
     path: Path,
     cheater: Path | None,
     server: LocalServer,
-    failures: list[LookleftError],
+    failures: list[Exception],
 ) -> None:
     """Read the models while the page already answers; if that fails, end the server."""
     try:
         explorer.load(path, cheater)
-    except LookleftError as error:
+    except Exception as error:  # raised again by the main thread
         failures.append(error)
         server.shutdown()
         return

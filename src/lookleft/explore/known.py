@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,20 +15,24 @@ RUNS = Path("runs")  # where `lookleft train` writes unless told otherwise
 def known_models(shown: Path) -> dict[str, Path]:
     """Name and path of each model but the one that is shown; nothing is opened."""
     found: dict[str, Path] = {}
-    seen = {shown.resolve()}
+    seen = {os.path.realpath(shown)}
     for path in _candidates(shown):
-        if path.resolve() in seen or len(found) == MAX_KNOWN or not is_model(path):
+        place = os.path.realpath(path)
+        if place in seen or len(found) == MAX_KNOWN or not is_model(path):
             continue
-        seen.add(path.resolve())
+        seen.add(place)
         found[path.name if path.parent == bundled.FOLDER else str(path)] = path
     return found
 
 
 def is_model(path: Path) -> bool:
-    """Whether a path looks like a model: a GGUF file, a model folder, a run that has one."""
+    """Whether a path looks like a model: a GGUF file, a model folder, a run that has one.
+
+    A folder that may not be looked into is none; pathlib would raise an error.
+    """
     if path.suffix == ".gguf":
-        return path.is_file()
-    return any((path / name).is_file() for name in ("config.json", "model/config.json"))
+        return os.path.isfile(path)
+    return any(os.path.isfile(path / name) for name in ("config.json", "model/config.json"))
 
 
 def _candidates(shown: Path) -> Iterator[Path]:

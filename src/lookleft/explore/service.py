@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import lookleft
 from lookleft.bundle import Bundle, load
-from lookleft.errors import LookleftError
 from lookleft.explore.beam_tree import BeamRequest, beam_tree
 from lookleft.explore.card import ModelCard, make_card, run_settings
 from lookleft.explore.evidence import LARGE, audit_view, prove
@@ -31,6 +30,7 @@ from lookleft.models import EncoderDecoder
 MAX_TRACES = 16
 MAX_BYTES = 1 << 30  # of all traces kept
 MAX_OPENED = 3  # known models held in memory at once
+KEPT = ("main", "cheater")  # those of the command line, whatever else has such a name
 
 State = Literal["loading", "ready", "failed"]
 
@@ -69,7 +69,7 @@ class Explorer:
             if cheater is not None:
                 self.phase = f"reading weights of {cheater.name}"
                 self.add(load(cheater), "cheater", cheater)
-        except LookleftError as error:
+        except Exception as error:  # whatever it is, the page must not wait for ever
             self.state, self.message = "failed", str(error)
             raise
         self.state = "ready"
@@ -92,7 +92,7 @@ class Explorer:
                 raise ExploreError("unknown_model", f"there is no model {name!r:.80} to open")
             with self._lock:
                 self.add(load(self.known[name]), name, self.known[name])
-                opened = [key for key in self.models if key in self.known]
+                opened = [key for key in self.models if key in self.known and key not in KEPT]
                 for key in opened[:-MAX_OPENED]:
                     del self.models[key]
         return self.describe()

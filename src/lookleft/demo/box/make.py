@@ -38,8 +38,7 @@ def make_box(
     """
     settings = read_settings(run / "config.toml")
     check_free(settings.data)
-    for left_over in place.parent.glob(f".{place.name}.*.part"):  # of one that was killed
-        shutil.rmtree(left_over, ignore_errors=True)
+    clean_up(place)
     begun = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
     try:
         make_folder(begun)
@@ -83,6 +82,16 @@ def portable(settings: RunSettings) -> RunSettings:
     data = settings.data
     names = {"dir": None, "train": name(data.train), "dev": data.dev and name(data.dev)}
     return settings.model_copy(update={"data": data.model_copy(update=names)})
+
+
+def clean_up(place: Path) -> None:
+    """Remove what a process that was killed left here; put back what it had set aside."""
+    for old in place.parent.glob(f".{place.name}.*.old"):
+        if not place.exists():
+            os.rename(old, place)
+        shutil.rmtree(old, ignore_errors=True)
+    for begun in place.parent.glob(f".{place.name}.*.part"):
+        shutil.rmtree(begun, ignore_errors=True)
 
 
 def replace_folder(new: Path, place: Path) -> None:
