@@ -35,6 +35,7 @@ WIDTH = 16  # features in a tile: two panels
 BLOCK = 32  # input features that share a scale
 QUARTERS = 4  # of a block: so much is written out, the rest are loops
 MAX_ROWS = 6  # of activations in a tile: more would not fit into the registers
+MAX_ROWS_4 = 5  # of 4-bit weights: one register holds the mask that takes them apart
 AHEAD = 4096  # bytes: how far before their use weights are asked for
 BLOCK_BYTES = {FLOAT32: 1024, INT8: 256, BLOCK8: 272, BLOCK4: 160}  # of one panel
 
@@ -271,7 +272,7 @@ def tile(typing: Any, kind: Any, n_rows: Any, arguments: Any) -> Any:
         number = builder.add(builder.mul(kind, I64(MAX_ROWS + 1)), n_rows)
         cases = builder.switch(number, end)
         for each in BLOCK_BYTES:
-            for n in range(1, MAX_ROWS + 1):
+            for n in range(1, (MAX_ROWS_4 if each == BLOCK4 else MAX_ROWS) + 1):
                 block = builder.append_basic_block(f"kind{each}_rows{n}")
                 cases.add_case(I64(each * (MAX_ROWS + 1) + n), block)
                 builder.position_at_end(block)
@@ -303,7 +304,8 @@ def tiles(
     is_added: int,
 ) -> None:
     """Neighbouring tiles, each for all rows, which are taken in parts of about the same size."""
-    n_parts = (n_rows + MAX_ROWS - 1) // MAX_ROWS
+    most = MAX_ROWS_4 if kind == BLOCK4 else MAX_ROWS
+    n_parts = (n_rows + most - 1) // most
     for _ in range(n_tiles):
         r = 0
         for part in range(n_parts):
