@@ -35,9 +35,11 @@ export function Formula() {
         <mo>·</mo>
         <Sub of="k" at={c} />
       </mrow>
-      <msqrt>
+      <mrow>
+        {/* Not msqrt: where a font has no radical to stretch, browsers draw none at all. */}
+        <mo>√</mo>
         <mn>{width}</mn>
-      </msqrt>
+      </mrow>
     </mfrac>
   ) : (
     <>
