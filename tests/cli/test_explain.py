@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,15 @@ def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
         explain(str(tmp_path / "nothing"), text=True)
 
 
+@pytest.fixture
+def can_interrupt() -> Iterator[None]:
+    """Ctrl-C reaches programs that are started here: a shell may have had it ignored for all."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("can_interrupt")
 def test_the_page_is_served_until_it_is_interrupted(saved: Path) -> None:
     if not Page().is_built:
         with pytest.raises(FileError, match="make web"):
@@ -104,4 +114,7 @@ def test_the_page_is_served_until_it_is_interrupted(saved: Path) -> None:
         with urllib.request.urlopen(f"{address}/api/health", timeout=30) as answer:
             assert json.loads(answer.read()) == {"status": "ok"}
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 0
+        try:
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()  # one that does not hear must not be waited for
