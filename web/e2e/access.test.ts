@@ -108,7 +108,7 @@ test("colours follow the system and can be set by hand", async () => {
   const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   expect(await ground()).toBe("rgb(15, 20, 25)");
   await page.selectOption(".doors label:last-child select", "light");
-  expect(await ground()).toBe("rgb(244, 246, 248)");
+  await expect.poll(ground).toBe("rgb(244, 246, 248)"); // drawn with the next frame
 });
 
 test("Hindi is shaped by the bundled font, and the pieces of a word stand under one bar", async () => {
