@@ -17,10 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookleft.generate.best import Best, Integers, best_of
+from lookleft.generate.best import Best, Chooser, best_of
 from lookleft.generate.group import Move, apply_rules, as_tensor, filled, without_forbidden
 from lookleft.generate.paths import Candidates, Paths
 from lookleft.generate.request import Answer, Beam, Done, Entry, Event
+from lookleft.models.base import StateT
 
 
 class Beams:
@@ -41,24 +42,14 @@ class Beams:
         return self.paths.sums.size
 
     @property
-    def n_best(self) -> int:
-        """How many tokens of a row suffice to choose from; 0: rules want to see all."""
-        return 0 if self._has_rules else self._n_candidates
+    def wants_logits(self) -> bool:
+        """Rules want to see all of them."""
+        return self._has_rules
 
-    @property
-    def forbidden(self) -> Integers:
-        """The ids that each row must not get, as `Chooser` takes them. (B * W, F)."""
-        return self._forbidden.repeat(self.paths.sums.shape[1], axis=0)
-
-    @property
-    def n_ahead(self) -> int:
-        """One: which rows go on is found out between steps."""
-        return 1
-
-    @property
-    def ends(self) -> Integers:
-        """The ids that end each row, as `Chooser` takes them. (B * W, E)."""
-        return self._ends.repeat(self.paths.sums.shape[1], axis=0)
+    def ask(self, chooser: Chooser[StateT], ids: Tensor, state: StateT, ahead: int) -> list[Best]:
+        """The best tokens of one step: which rows go on after it is not known before."""
+        forbidden = self._forbidden.repeat(self.paths.sums.shape[1], axis=0)  # (B * W, F)
+        return [Best(*chooser.step_best(ids, state, self._n_candidates, forbidden))]
 
     def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
         """One step for every hypothesis. (B * W, V) -> which rows go on, and what they read."""

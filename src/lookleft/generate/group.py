@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lookleft.generate.best import Best, Integers
+from lookleft.generate.best import Best, Chooser, Integers
 from lookleft.generate.pick import draw, probabilities
 from lookleft.generate.request import (
     GREEDY,
@@ -26,6 +26,7 @@ from lookleft.generate.request import (
     Sample,
     Token,
 )
+from lookleft.models.base import StateT
 
 
 class Move(NamedTuple):
@@ -43,20 +44,11 @@ class Group(Protocol):
     @property
     def n_rows(self) -> int: ...
     @property
-    def n_best(self) -> int:
-        """How many of the best tokens of a row suffice to choose from; 0: it must see all."""
+    def wants_logits(self) -> bool:
+        """Whether the best tokens of a row do not suffice to choose from."""
 
-    @property
-    def forbidden(self) -> Integers:
-        """The ids that each row must not get, as `Chooser` takes them. (B, F)."""
-
-    @property
-    def n_ahead(self) -> int:
-        """How many steps may be made in which every row reads its best token, until one ends."""
-
-    @property
-    def ends(self) -> Integers:
-        """The ids that end each row, as `Chooser` takes them. (B, E)."""
+    def ask(self, chooser: Chooser[StateT], ids: Tensor, state: StateT, ahead: int) -> list[Best]:
+        """Feed these ids; get what `choose` is to be given, for one step or up to `ahead`."""
 
     def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
         """Choose what comes next. (B, V) -> the move, and what there is to tell."""
@@ -84,12 +76,11 @@ class Singles:
     def n_rows(self) -> int:
         return len(self.entries)
 
-    @property
-    def n_ahead(self) -> int:
-        """Until the first row is full, if all are greedy."""
-        if not self.n_best:
-            return 1
-        return min(entry.max_new - len(entry.new) for entry in self.entries)
+    def ask(self, chooser: Chooser[StateT], ids: Tensor, state: StateT, ahead: int) -> list[Best]:
+        """The best token of each row, step by step; the first row that ends makes it the last."""
+        room = min(entry.max_new - len(entry.new) for entry in self.entries)
+        steps = chooser.write_best(ids, state, min(room, ahead), self._ends, self._forbidden)
+        return [Best(*step) for step in steps]
 
     def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
         """The next token of every row. (B, V) -> the move, the tokens, and the answers."""
@@ -125,10 +116,9 @@ class Singles:
     def _settle(self) -> None:
         """Put down what the requests say, once for all steps that they share."""
         requests = [entry.request for entry in self.entries]
-        is_simple = all(r.method == GREEDY and not r.rules for r in requests)
-        self.n_best = 1 if is_simple else 0
-        self.forbidden = filled([request.forbidden for request in requests])
-        self.ends = filled([request.ends for request in requests])
+        self.wants_logits = any(r.method != GREEDY or r.rules for r in requests)
+        self._forbidden = filled([request.forbidden for request in requests])
+        self._ends = filled([request.ends for request in requests])
         self._wants_log_probs = any(request.wants_log_probs for request in requests)
 
     def _written(

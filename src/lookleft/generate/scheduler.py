@@ -18,7 +18,7 @@ from lookleft.config import EncoderDecoderConfig
 from lookleft.data.batch import Batch, pad_rows
 from lookleft.errors import InputError
 from lookleft.generate.beam import Beams
-from lookleft.generate.best import Best, Chooser
+from lookleft.generate.best import Chooser
 from lookleft.generate.group import Group, Move, Singles
 from lookleft.generate.request import Beam, Done, Entry, Event, Request, admit
 from lookleft.models.base import Runner, StateT
@@ -79,16 +79,11 @@ class Lane(Generic[StateT]):
     def _chosen(self, flight: Flight[StateT]) -> tuple[Move, list[Event]]:
         """One step of the runner, or a few, and what the group makes of them."""
         group, ids, state = flight.group, flight.ids, flight.state
-        if self.chooser is None or not group.n_best:
+        if self.chooser is None or group.wants_logits:
             return group.advance(self.runner.step(ids, state))
-        n_steps = min(group.n_ahead, self.ahead)
-        if n_steps == 1:
-            found = self.chooser.step_best(ids, state, group.n_best, group.forbidden)
-            return group.choose(Best(*found))
-        # Nobody ends before the last of these, so all rows are there for each.
         events: list[Event] = []
-        for found in self.chooser.write_best(ids, state, n_steps, group.ends, group.forbidden):
-            move, news = group.choose(Best(*found))
+        for found in group.ask(self.chooser, ids, state, self.ahead):
+            move, news = group.choose(found)
             events += news
         return move, events
 
