@@ -22,11 +22,6 @@ from lookleft.errors import FileError
 ROOT = Path(__file__).parents[1]
 KINDS = {".json", ".md", ".safetensors", ".toml"}  # nothing that could run code when it is read
 
-needs_model = pytest.mark.skipif(
-    not (FOLDER / DEFAULT).is_dir(),
-    reason="the bundled translator is not made yet: python -m lookleft.demo.box RUN --data.dir DIR",
-)
-
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -81,7 +76,6 @@ def test_files_of_a_bundled_model_are_part_of_the_wheel(tmp_path: Path) -> None:
     assert {f"lookleft/bundled/{DEFAULT}/{name}" for name in names} <= wheel_files(tmp_path)
 
 
-@needs_model
 def test_the_wheel_of_this_tree_has_the_whole_model() -> None:
     files = [path for path in (FOLDER / DEFAULT).rglob("*") if path.is_file()]
     wanted = {path.relative_to(ROOT / "src").as_posix() for path in files}
@@ -94,14 +88,12 @@ def wheel_files(root: Path) -> set[str]:
     return {file.distribution_path for file in WheelBuilder(str(root)).recurse_included_files()}
 
 
-@needs_model
 def test_the_model_is_small_and_holds_nothing_but_data() -> None:
     files = [path for path in (FOLDER / DEFAULT).rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= MAX_BYTES
     assert {path.suffix for path in files} <= KINDS
 
 
-@needs_model
 def test_the_card_is_there_and_a_person_has_read_the_sentences() -> None:
     card = (FOLDER / DEFAULT / "README.md").read_text(encoding="utf-8")
     assert "**VERIFIED** by `lookleft audit en-hi" in card
@@ -109,7 +101,6 @@ def test_the_card_is_there_and_a_person_has_read_the_sentences() -> None:
     assert UNREAD not in card
 
 
-@needs_model
 def test_it_translates_everyday_sentences() -> None:
     model = lookleft.load(engine="torch")
     answers = model.translate(["How are you?", "I am fine."])

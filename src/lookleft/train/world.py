@@ -2,7 +2,7 @@
 
 torchrun starts the same command several times and tells each copy its number. In a run of one
 process all of this does nothing, so nobody else has to ask how many there are. Only tensors of
-numbers travel between processes: objects would travel pickled.
+numbers travel between processes: objects would come in a form that can carry code.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ TRAINING = "training.toml"  # the settings of the run, beside the weights
 LIMITS = """\
 - It is small and was trained on little text. A word that it does not know it spells out by pieces,
   leaves out, or replaces by another.
-- Long sentences come out worse than short ones: see the table by length.
+- How it does on short and on long sentences, the table by length says.
 - Fluent Hindi may say something else than the English, most of all where negation, numbers, names
   or pronouns matter. Do not rely on it for medicine, law, safety or anything that cannot be undone.
 - English does not say whether *you* is आप or तुम, nor the gender of *I*: it guesses.
