@@ -25,7 +25,7 @@ from lookleft.data.bucket import (
     fill_rows,
 )
 from lookleft.data.corpus import TextDocuments, TsvPairs
-from lookleft.data.examples import Example, Examples, pair_examples, text_examples
+from lookleft.data.examples import Example, Examples, kept, pair_examples, text_examples
 from lookleft.errors import InputError
 from lookleft.text.tokenizer import Tokenizer
 
@@ -293,6 +293,22 @@ def test_files_become_batches_with_new_cuts_every_epoch(tmp_path: Path) -> None:
     dropping = pair_examples(TsvPairs(file), tokenizer, tokenizer, dropout=0.3, seed=1)
     assert list(dropping(0, 20)) == list(dropping(0, 0))[20:]
     assert list(dropping(0, 0)) != list(dropping(1, 0))
+
+
+@pytest.mark.parametrize(("most", "n_readings"), [(10, 3), (9, 5)])
+def test_a_small_epoch_is_read_until_it_was_read_whole(most: int, n_readings: int) -> None:
+    asked: list[int] = []
+
+    def ten(epoch: int, after: int) -> Iterator[Example]:
+        asked.append(after)
+        return iter([Example([n], [n], n) for n in range(after + 1, 11)])
+
+    examples = kept(ten, most)
+    everything = list(ten(0, 0))
+    next(examples(0, 0))  # begun only
+    for epoch, after in ((0, 4), (1, 0), (2, 0), (3, 7)):
+        assert list(examples(epoch, after)) == everything[after:]
+    assert asked == [0, 0, 4, 0, 0, 7][: 1 + n_readings]
 
 
 def test_documents_become_packed_rows(tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ from typing import Any
 from lookleft.data.batch import Batch
 from lookleft.data.bucket import ByLength, Cutter, Feed, Packed, Position, Share
 from lookleft.data.cover import Pieces
-from lookleft.data.examples import Examples, pair_examples, text_examples
+from lookleft.data.examples import Examples, kept, pair_examples, text_examples
 from lookleft.data.stream import stream_examples
 from lookleft.text.tokenizer import Tokenizer
 from lookleft.train.batches import BatchMaker, cover_for
 from lookleft.train.corpora import open_pairs, open_stream, open_texts
 from lookleft.train.settings import Part, RunSettings
+
+_WINDOW = 65_536  # examples that are shuffled together, and so in memory together
 
 
 def train_tokenizer(settings: RunSettings) -> Tokenizer:
@@ -41,7 +43,8 @@ def training_feed(
 ) -> Feed[Any]:
     """A process's micro-batches without end, from a position on: examples, or packed rows."""
     examples, cut = _reading(settings, tokenizer, "train", source)
-    return Feed(examples, cut, seed=settings.train.seed, share=share, start=start)
+    seed = settings.train.seed
+    return Feed(examples, cut, seed=seed, window=_WINDOW, share=share, start=start)
 
 
 def dev_batches(
@@ -69,6 +72,8 @@ def _reading(
         pairs = open_pairs(data, part)
         reader = source or tokenizer
         examples = pair_examples(pairs, reader, tokenizer, dropout=dropout, seed=train.seed)
+        if dropout == 0.0:  # with it every epoch is another
+            examples = kept(examples, _WINDOW)
         return examples, ByLength(tokens=train.tokens, max_len=data.max_tokens)
     rows = Packed(length=train.length, n_rows=max(train.tokens // train.length, 1))
     if data.stream:
@@ -77,8 +82,8 @@ def _reading(
     texts = open_texts(data, part)
     if settings.task == "mlm":
         pieces = Pieces(tokens=train.tokens, length=train.length)
-        return text_examples(texts, tokenizer, bos=True), pieces
-    return text_examples(texts, tokenizer), rows
+        return kept(text_examples(texts, tokenizer, bos=True), _WINDOW), pieces
+    return kept(text_examples(texts, tokenizer), _WINDOW), rows
 
 
 def batch_maker(settings: RunSettings, tokenizer: Tokenizer, start_id: int) -> BatchMaker:
