@@ -14,6 +14,7 @@ from lookleft.data.batch import Batch, as_rows
 from lookleft.engine.runner import Runner
 from lookleft.errors import InputError
 from lookleft.generate.best import Best, Chooser, best_of
+from lookleft.generate.paths import Candidates, Paths
 from lookleft.generate.request import GREEDY, Answer, Beam, Method, Power, Request, Wu
 from lookleft.generate.scheduler import answer_all
 from lookleft.models import DecoderOnly
@@ -21,11 +22,19 @@ from lookleft.models import DecoderOnly
 NOTHING = np.zeros((3, 0), np.int64)
 
 
+def step_best(runner: Runner, ids: Any, state: Any, n: int, forbidden: Any) -> Best:
+    """The n best tokens after one more."""
+    sums, ends = np.zeros((len(ids), 1)), np.full((len(ids), 1), -1)
+    went_on, last = runner.write_beams(ids, state, 1, sums, n, ends, forbidden)
+    assert not went_on
+    return Best(*last)
+
+
 def both(runner: Runner, n: int, forbidden: Any = NOTHING) -> tuple[Best, Best]:
     """What the engine finds after one token, and what is found among all its logits."""
     batch, ids = some_batch(runner.config), random_ids(3, seed=5)
     _, state = runner.prefill(batch, room=3)
-    found = Best(*runner.step_best(ids, state, n, forbidden))
+    found = step_best(runner, ids, state, n, forbidden)
     state.roll_back(state.lengths - 1)
     logits = runner.step(ids, state)
     norms = logits.logsumexp(-1)
@@ -81,7 +90,7 @@ def test_several_threads_find_what_one_finds(n_rows: int) -> None:
     for n_threads in (1, 2):
         runner = Runner(network, n_threads=n_threads)
         _, state = runner.prefill(Batch(as_rows(random_ids(n_rows, 4))), room=3)
-        found.append(Best(*runner.step_best(ids, state, 6, np.arange(n_rows)[:, None])))
+        found.append(step_best(runner, ids, state, 6, np.arange(n_rows)[:, None]))
     for one, two in zip(*found, strict=True):
         np.testing.assert_array_equal(one, two)
     assert len(np.unique(found[0].norms)) == n_rows  # each row has its own
@@ -92,7 +101,7 @@ def one_by_one(runner: Runner, ids: Any, state: Any, n_steps: int, forbidden: An
     """The slow twin of `write_best`, which never stops early."""
     found = []
     for _ in range(n_steps):
-        found.append(Best(*runner.step_best(ids, state, 1, forbidden)))
+        found.append(step_best(runner, ids, state, 1, forbidden))
         ids = torch.from_numpy(found[-1].ids[:, 0])
     return found
 
@@ -191,6 +200,88 @@ def test_a_row_with_a_logit_that_is_no_number_offers_nothing(wrong: float) -> No
     assert len(runner.write_best(random_ids(3), state, 5, NOTHING, NOTHING)) == 1
 
 
+def beams_one_by_one(
+    runner: Runner, ids: Any, state: Any, n_steps: int, sums: Any, n: int, forbidden: Any
+) -> list[Candidates]:
+    """The slow twin of `write_beams`, which never stops early: all between two steps is numpy."""
+    n_requests, width = sums.shape
+    nothing = np.zeros((n_requests, width, 0))
+    paths = Paths(sums, nothing.astype(np.int64), nothing, np.zeros(n_requests, np.int64))
+    found = []
+    for _ in range(n_steps):
+        best = paths.continued(step_best(runner, ids, state, n, forbidden), n).first(width)
+        paths = paths.extended(best)
+        rows = best.parents + np.arange(n_requests)[:, None] * width
+        state.reorder(torch.from_numpy(rows.reshape(-1)))
+        ids = torch.from_numpy(best.ids.reshape(-1))
+        found.append(best)
+    return found
+
+
+BEAMS = {"alone": (1, 2), "together": (3, 2), "rows of their own": (8, 2), "one thread": (3, 1)}
+
+
+@pytest.mark.parametrize(("n_requests", "n_threads"), BEAMS.values(), ids=BEAMS)
+@pytest.mark.parametrize("name", ["plain", "window"])
+def test_many_steps_of_beams_are_those_made_one_by_one(
+    name: str, n_requests: int, n_threads: int
+) -> None:
+    window = {"window": 4} if name == "window" else {}
+    network = make(decoder_only(vocab_size=150, **window), torch.float32)
+    assert isinstance(network, DecoderOnly)
+    runner = Runner(network, n_threads=n_threads)
+    width, n, n_rows = 3, 6, 3 * n_requests
+    ids, prompt = random_ids(n_rows, seed=5), Batch(as_rows(random_ids(n_rows, 4)))
+    forbidden, nothing = np.arange(n_rows)[:, None], np.full((n_rows, 1), -1)
+    sums = -np.random.default_rng(0).random((n_requests, width))
+    before = sums.copy()
+    _, state = runner.prefill(prompt, room=3)
+    expected = beams_one_by_one(runner, ids, state, 9, sums, n, forbidden)
+    _, other = runner.prefill(prompt, room=3)
+    found, last = runner.write_beams(ids, other, 10, sums, n, nothing, forbidden)
+    assert len(found) == 9
+    for ours, theirs in zip(found, expected, strict=True):
+        for one, two in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(one, two)
+    changes = np.stack([theirs.parents for theirs in expected]) != np.arange(width)
+    assert changes.any()  # hypotheses did change places
+    np.testing.assert_array_equal(sums, before)
+    # Both states go on alike.
+    ids = torch.from_numpy(expected[-1].ids.reshape(-1))
+    for one, two in zip(step_best(runner, ids, state, n, forbidden), last, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert torch.equal(state.lengths, other.lengths)
+    assert torch.equal(runner.step(ids, state), runner.step(ids, other))
+
+
+def test_beams_stop_where_a_hypothesis_may_end() -> None:
+    runner = Runner(writer(), n_threads=2)
+    ids, prompt = random_ids(6, seed=5), Batch(as_rows(random_ids(6, 4)))
+    nothing, sums = np.zeros((6, 0), np.int64), np.zeros((2, 3))
+    _, state = runner.prefill(prompt, room=12)
+    free, _ = runner.write_beams(ids, state, 9, sums, 6, nothing, nothing)
+    for step in (0, 3, 7):
+        ends = np.full((6, 1), -1)
+        ends[3:] = free[step][2][1, 2]  # what the last hypothesis of the second request read
+        is_met = [bool((columns[2][1] == ends[3, 0]).any()) for columns in free]
+        _, state = runner.prefill(prompt, room=12)
+        found, _ = runner.write_beams(ids, state, 9, sums, 6, ends, nothing)
+        assert len(found) <= is_met.index(True)  # an end may be among the six and not the three
+        assert state.lengths.tolist() == [4 + len(found) + 1] * 6
+        for ours, theirs in zip(found, free, strict=False):
+            np.testing.assert_array_equal(ours[2], theirs[2])
+
+
+def test_beams_with_no_possible_token_stop() -> None:
+    network = writer()
+    with torch.no_grad():
+        network.embedding.tokens.weight[120:122, 0] = torch.tensor([np.nan, np.nan])
+    runner = Runner(network)
+    _, state = runner.prefill(some_batch(runner.config), room=5)
+    found, _ = runner.write_beams(random_ids(3), state, 5, np.zeros((1, 3)), 6, NOTHING, NOTHING)
+    assert not found
+
+
 class Plain:
     """An engine that shows all its logits and leaves the search to others."""
 
@@ -241,4 +332,4 @@ def test_a_list_of_forbidden_ids_that_does_not_fit_is_refused() -> None:
     _, state = runner.prefill(some_batch(runner.config), room=3)
     for wrong in (np.zeros((2, 1), np.int64), np.full((3, 1), 150)):
         with pytest.raises(InputError, match="give 3 rows of ids below 150"):
-            runner.step_best(random_ids(3), state, 1, wrong)
+            runner.write_best(random_ids(3), state, 1, NOTHING, wrong)

@@ -59,7 +59,7 @@ def find_best(job: Any, step: int, rows: Any, crew: Any) -> None:
                 if forbidden[i] >= 0:
                     logits[forbidden[i]] = np.float32(-np.inf)
             take_largest(address, job.vocab_size, values, ids, n)
-        if step + 1 < job.n_steps:
+        if step + 1 < job.n_steps and not job.n_beams:
             feed_back(job, step, row, values[0], ids[0])
 
 

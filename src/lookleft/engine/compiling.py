@@ -13,6 +13,7 @@ __all__ = ["FREEDOMS", "compiled", "instruction", "is_compiled", "kernel_cache"]
 
 # The files whose functions are compiled.
 COMPILED_FILES = (
+    "beams",
     "best",
     "compiling",
     "encode",

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lookleft.engine.beams import follow_beams
 from lookleft.engine.best import find_best
 from lookleft.engine.compiling import compiled
 from lookleft.engine.kernels import (
@@ -329,5 +330,9 @@ def forward(address: int, me: int, team: int, sync: int) -> None:
         if step + 1 == job.n_steps:
             break
         wait_for_all(sync, (me, team))  # all, even if rows are split: one may come to an end
+        if job.n_beams:
+            if me == 0:
+                follow_beams(job, step)
+            wait_for_all(sync, (me, team))
         if integers(job.is_over, job.n_steps)[step]:
             break

@@ -80,6 +80,7 @@ _SIZES = (
     "n_forbidden",  # ids per wanted row that may not be among them
     "n_steps",  # forwards at most, each with the best tokens of the one before; 1: no more
     "n_ends",  # ids per row after which there is no other step
+    "n_beams",  # neighbouring rows that are hypotheses of one request; 0: rows are on their own
     "is_split",  # 1: each thread takes rows of its own; 0: all threads share every row
     "n_sources",  # source tokens, when cross keys and values are made
     "table_width",
@@ -131,6 +132,15 @@ _ADDRESSES = (
     "norms",  # (steps, wanted)
     "ends",  # (rows, n_ends) ids; -1: none
     "is_over",  # (steps,): 1 if a row came to an end in this one
+    # Beams: what the hypotheses have, and what they went on with
+    "sums",  # (rows,), float64 as all below but the whole numbers
+    "parents",  # (steps, rows): which hypothesis of the request
+    "chosen",  # (steps, rows): with which token
+    "gains",  # (steps, rows): its log-probability
+    "totals",  # (steps, rows): the sum with it
+    "rank_totals",  # (n_best,), to work in, as the two below
+    "rank_places",
+    "spare_table",  # (n_beams, table_width)
 )
 _WIDTHS = ("width", "hidden_width", "logit_width")  # numbers in a row of work space
 _NUMBERS = ("norm_eps", "attention_scale", "embed_scale", "logit_scale")
@@ -157,7 +167,8 @@ def make_pointer(kind: Any) -> Callable[[int], Any]:
     return instruction(pointer)
 
 
-_float32, _int64 = make_pointer(types.float32), make_pointer(types.int64)
+_float32, _float64 = make_pointer(types.float32), make_pointer(types.float64)
+_int64 = make_pointer(types.int64)
 _int32, _int16 = make_pointer(types.int32), make_pointer(types.int16)
 _uint8 = make_pointer(types.uint8)
 _layer, _matrix = make_pointer(from_dtype(LAYER)), make_pointer(from_dtype(MATRIX))
@@ -168,6 +179,12 @@ _job = make_pointer(from_dtype(JOB))
 def floats(address: int, size: int) -> Any:
     """So many float32 at an address."""
     return carray(_float32(address), (size,))
+
+
+@compiled
+def doubles(address: int, size: int) -> Any:
+    """So many float64 at an address."""
+    return carray(_float64(address), (size,))
 
 
 @compiled

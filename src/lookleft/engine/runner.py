@@ -8,7 +8,7 @@ Dimensions: B rows of the batch, T positions, V vocabulary.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lookleft.config import EncoderDecoderConfig
 from lookleft.data.batch import Batch, Rows
-from lookleft.engine.search import Search
+from lookleft.engine.search import BeamSearch, Doubles, Search
 from lookleft.engine.space import Space
 from lookleft.engine.state import EngineState, Integers, Memory, Pool
 from lookleft.engine.tables import PositionTables
@@ -107,43 +107,95 @@ class Runner:
         tokens = self._next(ids, state)
         return self._logits(tokens, state, tokens.sequence)
 
-    def step_best(
-        self, ids: Tensor, state: EngineState, n: int, forbidden: Integers
-    ) -> tuple[Floats, Integers, Floats]:
-        """As `step`, but of each row only its n best tokens: logits (B, n), ids (B, n), norms (B,).
+    @torch.no_grad()
+    def prefill_best(
+        self, batch: Batch, *, room: int, n: int, forbidden: Integers
+    ) -> tuple[tuple[Floats, Integers, Floats], EngineState]:
+        """As `prefill`, but of each row only its n best tokens: logits (B, n), ids (B, n), norms
+        (B,).
 
         The best come first, of equal ones the lower id. norms: log of the summed exponentials of
         all logits. forbidden: (B, F) ids that are not to be among the best; -1 forbids nothing.
         """
-        tokens = self._next(ids, state)
-        search = Search(min(n, self.config.vocab_size), self._table("forbidden", forbidden, state))
-        self._forward(tokens, state, tokens.sequence, search)
-        return search.logits[0], search.ids[0], search.norms[0]
+        rows = batch.inputs
+        state = self._start(batch, room)
+        wanted = torch.zeros_like(rows.is_token)
+        wanted[torch.arange(state.batch), last_places(rows.is_token)] = True
+        forbidden = self._table("forbidden", forbidden, state)
+        n, n_found, found = min(n, self.config.vocab_size), 0, []
+        for tokens, places in self._pieces(rows, state, wanted):
+            search = Search(n, forbidden[n_found : n_found + len(places)])
+            self._forward(tokens, state, places, search)
+            n_found += len(places)
+            found.append(search.best(0))
+        logits, ids, norms = (np.concatenate(column) for column in zip(*found, strict=True))
+        return (logits, ids, norms), state
 
     def write_best(
         self, ids: Tensor, state: EngineState, n_steps: int, ends: Integers, forbidden: Integers
     ) -> list[tuple[Floats, Integers, Floats]]:
-        """As `step_best` with n = 1, then again with the tokens found, up to n_steps times.
+        """Feed one more token per row; get the best after it, feed that, up to n_steps times.
 
-        The last step is one in which a row found one of its ends (B, E; -1: none), or nothing
-        that is possible, or the end of the context. Python is left out between the steps.
+        What each step gives is what `prefill_best` gives with n = 1. The last step is one in which
+        a row found one of its ends (B, E; -1: none), or nothing that is possible, or the end of
+        the context. Python is left out between the steps.
         """
         tokens = self._next(ids, state)
-        if not self.weights.decoder["is_causal"][0] or (state.prefix > tokens.position).any():
-            n_steps = 1  # a token that sees later ones must not see what is not there yet
-        n_steps = min(n_steps, self.config.context - int(tokens.position.max()))
         search = Search(
             1,
             self._table("forbidden", forbidden, state),
             self._table("end", ends, state),
+            n_steps=self._n_steps(n_steps, tokens, state),
+        )
+        self._go(tokens, state, search)
+        return [search.best(step) for step in range(search.n_done)]
+
+    def write_beams(
+        self,
+        ids: Tensor,
+        state: EngineState,
+        n_steps: int,
+        sums: Doubles,
+        n: int,
+        ends: Integers,
+        forbidden: Integers,
+    ) -> tuple[list[tuple[Doubles, Integers, Integers, Doubles]], tuple[Floats, Integers, Floats]]:
+        """The same for rows that are hypotheses with these sums of log-probabilities, W of each
+        request and neighbours. (B / W, W).
+
+        After each step but the last all requests go on with the best W of their n best
+        continuations: totals, parents, ids, gains, (B / W, W) each; the state is in the new order.
+        The last is one in which an end was among those n, or too few were possible; of it only
+        the n best tokens of each row are given. Nobody has gone on from there.
+        """
+        tokens = self._next(ids, state)
+        if sums.ndim != 2 or sums.size != state.batch:
+            raise InputError(f"sums of {sums.shape} are not those of {state.batch} rows")
+        wide = min(n, self.config.vocab_size)
+        n_steps = self._n_steps(n_steps if wide == n >= sums.shape[1] else 1, tokens, state)
+        search = BeamSearch(
+            wide,
+            self._table("forbidden", forbidden, state),
+            self._table("end", ends, state),
+            sums,
             n_steps=n_steps,
         )
+        self._go(tokens, state, search)
+        last = search.n_done - 1
+        return [search.went_on(step) for step in range(last)], search.best(last)
+
+    def _n_steps(self, n_steps: int, tokens: Tokens, state: EngineState) -> int:
+        """How many of so many steps can be made in one go."""
+        if not self.weights.decoder["is_causal"][0] or (state.prefix > tokens.position).any():
+            return 1  # a token that sees later ones must not see what is not there yet
+        return min(n_steps, self.config.context - int(tokens.position.max()))
+
+    def _go(self, tokens: Tokens, state: EngineState, search: Search) -> None:
+        """Make the steps of a search; the state holds what they read and no more."""
         # The compiled loop writes what it reads next into these.
         tokens = tokens._replace(ids=tokens.ids.copy())
         self._forward(tokens, state, tokens.sequence, search)
-        n_done = search.n_done
-        state.give_back(n_steps - n_done)
-        return [(search.logits[i], search.ids[i], search.norms[i]) for i in range(n_done)]
+        state.give_back(search.n_steps - search.n_done)
 
     def _table(self, name: str, ids: Integers, state: EngineState) -> Integers:
         """A list of ids for each row, or an error that says what does not fit."""
@@ -183,6 +235,17 @@ class Runner:
 
     def _read(self, rows: Rows, state: EngineState, wanted: Tensor) -> Tensor:
         """Feed the real tokens of these rows. -> logits of those wanted (B, T), row by row."""
+        pieces = self._pieces(rows, state, wanted)
+        logits = [self._logits(tokens, state, places) for tokens, places in pieces]
+        return torch.cat([torch.empty(0, self.config.vocab_size), *logits])
+
+    def _pieces(
+        self, rows: Rows, state: EngineState, wanted: Tensor
+    ) -> Iterator[tuple[Tokens, Integers]]:
+        """The real tokens of these rows in pieces that go through together, and which are wanted.
+
+        wanted: (B, T). The state must have read one piece before the next is asked for.
+        """
         if rows.shape[0] != state.batch:
             raise InputError(f"{rows.shape[0]} rows for a state of {state.batch}")
         is_token = rows.is_token.numpy()
@@ -192,13 +255,9 @@ class Runner:
         tokens = Tokens(rows.ids.numpy()[is_token], sequence, position)
         is_wanted = wanted.numpy()[is_token]
         self._check(tokens.ids, position, self.config.vocab_size)
-        if not len(sequence):
-            return torch.empty(0, self.config.vocab_size)
-        logits = []
-        for part in self._parts(sequence, state):
-            places = is_wanted[part].nonzero()[0]
-            logits.append(self._logits(tokens.part(part), state, places))
-        return torch.cat(logits)
+        if len(sequence):
+            for part in self._parts(sequence, state):
+                yield tokens.part(part), is_wanted[part].nonzero()[0]
 
     def _parts(self, sequence: Integers, state: EngineState) -> list[slice]:
         """Which tokens go through together: pieces of the work space's size.

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lookleft.engine.state import Integers
 from lookleft.engine.weights import Record
 from lookleft.quantised import Floats
+
+Doubles = NDArray[np.float64]
 
 
 class Search:
@@ -32,6 +35,10 @@ class Search:
         ended = self._is_over.nonzero()[0]
         return int(ended[0]) + 1 if len(ended) else self.n_steps
 
+    def best(self, step: int) -> tuple[Floats, Integers, Floats]:
+        """What one step found: logits (B, N), ids (B, N), norms (B,)."""
+        return self.logits[step], self.ids[step], self.norms[step]
+
     def fill(self, job: Record) -> None:
         """Write into a job where everything lies."""
         job["n_best"], job["n_forbidden"] = self.ids.shape[2], self._forbidden.shape[1]
@@ -39,3 +46,39 @@ class Search:
         job["best_logits"], job["norms"] = self.logits.ctypes.data, self.norms.ctypes.data
         job["n_steps"], job["is_over"] = self.n_steps, self._is_over.ctypes.data
         job["n_ends"], job["ends"] = self._ends.shape[1], self._ends.ctypes.data
+        job["n_beams"] = 0
+
+
+class BeamSearch(Search):
+    """The same for rows that are hypotheses, W of each request: the best of them go on together."""
+
+    def __init__(
+        self,
+        n: int,
+        forbidden: Integers,
+        ends: Integers,
+        sums: Doubles,
+        *,
+        n_steps: int,
+    ) -> None:
+        """sums: of the log-probabilities of each hypothesis. (B / W, W)."""
+        super().__init__(n, forbidden, ends, n_steps=n_steps)
+        self._sums = np.array(sums, np.float64)  # the compiled loop adds to them
+        shape = (n_steps, *sums.shape)
+        self._parents, self._chosen = np.empty(shape, np.int64), np.empty(shape, np.int64)
+        self._gains, self._totals = np.empty(shape), np.empty(shape)
+        self._ranks = np.empty(n), np.empty(n, np.int64)
+
+    def went_on(self, step: int) -> tuple[Doubles, Integers, Integers, Doubles]:
+        """What the requests went on with: totals, parents, ids and gains. (B / W, W) each."""
+        return self._totals[step], self._parents[step], self._chosen[step], self._gains[step]
+
+    def fill(self, job: Record) -> None:
+        super().fill(job)
+        job["n_beams"], job["sums"] = self._sums.shape[1], self._sums.ctypes.data
+        job["parents"], job["chosen"] = self._parents.ctypes.data, self._chosen.ctypes.data
+        job["gains"], job["totals"] = self._gains.ctypes.data, self._totals.ctypes.data
+        job["rank_totals"], job["rank_places"] = (array.ctypes.data for array in self._ranks)
+        # A hypothesis may have several heirs, so the past of each is copied by way of a spare one.
+        self._spare = np.empty((self._sums.shape[1], int(job["table_width"][0])), np.int32)
+        job["spare_table"] = self._spare.ctypes.data

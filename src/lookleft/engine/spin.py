@@ -7,10 +7,12 @@ while and then gives its core away between looks: on a busy machine the others m
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 from lookleft.engine.compiling import compiled, instruction
 
@@ -19,7 +21,7 @@ I64 = ir.IntType(64)
 # Places in the shared memory, in bytes; 128 apart, since neighbours of a line are fetched too.
 TICKET, JOB_ADDRESS, ARRIVED, ROUND, N_BYTES = 0, 128, 256, 384, 512
 
-SPINS = 1_000_000  # looks before a core is given away: about a millisecond
+SPINS = 50_000  # looks before a core is given away: about a millisecond
 PATIENCE = 2  # times a worker gives its core away before it goes to sleep
 
 _sched_yield = types.ExternalFunction("sched_yield", types.int32())
@@ -60,6 +62,20 @@ def count(typing: Any, address: Any) -> Any:
     return types.int64(types.int64), generate
 
 
+@instruction
+def rest(typing: Any) -> Any:
+    """Leave the units of the core to a thread that may share them, for some ten cycles."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        if platform.machine() in ("x86_64", "AMD64"):
+            kind = ir.FunctionType(ir.VoidType(), [])
+            name = "llvm.x86.sse2.pause"
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
 @compiled
 def wait_for_change(address: int, known: int, patience: int) -> bool:
     """Until the number at an address is no longer the known one; False if patience ran out.
@@ -70,6 +86,7 @@ def wait_for_change(address: int, known: int, patience: int) -> bool:
         for _ in range(SPINS):
             if read(address) != known:
                 return True
+            rest()
         if patience == 0:
             return False
         patience -= 1

@@ -113,8 +113,9 @@ def beam_tree(bundle: Bundle, request: BeamRequest) -> dict[str, Any]:
         answers = next((event.answers for event in events if isinstance(event, Done)), [])
         if not answers:
             _grow_running(tree, beams)
-            state.reorder(move.rows)
-            logits = network.step(move.ids, state)
+            rows, ids = move.tensors(logits.device)
+            state.reorder(rows)
+            logits = network.step(ids, state)
     tree.drop_leaves()
     return _as_json(tree, answers, ends, request.size)
 

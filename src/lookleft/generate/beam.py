@@ -17,8 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lookleft.data.batch import Batch
 from lookleft.generate.best import Best, Chooser, best_of
-from lookleft.generate.group import Move, apply_rules, as_tensor, filled, without_forbidden
+from lookleft.generate.group import Move, apply_rules, filled, without_forbidden
 from lookleft.generate.paths import Candidates, Paths
 from lookleft.generate.request import Answer, Beam, Done, Entry, Event
 from lookleft.models.base import StateT
@@ -31,6 +32,7 @@ class Beams:
         method = entries[0].request.method
         assert isinstance(method, Beam)
         self.method = method
+        self._n_needed = method.n_best if method.stop == "exact" else method.width  # that ended
         self.device = device
         self.entries = list(entries)
         self.pools: list[list[Answer]] = [[] for _ in entries]  # what has ended
@@ -46,10 +48,26 @@ class Beams:
         """Rules want to see all of them."""
         return self._has_rules
 
+    def begin(self, chooser: Chooser[StateT], batch: Batch, room: int) -> tuple[Best, StateT]:
+        """The best tokens behind each prompt."""
+        n, forbidden = self._n_candidates, self._forbidden
+        found, state = chooser.prefill_best(batch, room=room, n=n, forbidden=forbidden)
+        return Best(*found), state
+
     def ask(self, chooser: Chooser[StateT], ids: Tensor, state: StateT, ahead: int) -> list[Best]:
-        """The best tokens of one step: which rows go on after it is not known before."""
-        forbidden = self._forbidden.repeat(self.paths.sums.shape[1], axis=0)  # (B * W, F)
-        return [Best(*chooser.step_best(ids, state, self._n_candidates, forbidden))]
+        """The best tokens of one step. While no hypothesis may end, the chooser goes on by itself,
+        and what it went on with is written down here: then it is a later step."""
+        paths, width = self.paths, self.paths.sums.shape[1]
+        n_steps = min(ahead, int((self._limits - paths.n_new).min()))
+        if any(len(pool) >= self._n_needed for pool in self.pools):
+            n_steps = 1  # what runs may have lost against what has ended
+        ends, forbidden = (table.repeat(width, axis=0) for table in (self._ends, self._forbidden))
+        went_on, last = chooser.write_beams(
+            ids, state, n_steps, paths.sums, self._n_candidates, ends, forbidden
+        )
+        for columns in went_on:
+            self.paths = self.paths.extended(Candidates(*columns))
+        return [Best(*last)]
 
     def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
         """One step for every hypothesis. (B * W, V) -> which rows go on, and what they read."""
@@ -82,7 +100,7 @@ class Beams:
             else:
                 events.append(Done(self.entries[b].ticket, self._best_of(b)))
         rows = best.parents + np.arange(len(self.entries))[:, None] * n_beams
-        move = Move(as_tensor(rows[on], self.device), as_tensor(best.ids[on], self.device))
+        move = Move(rows[on].reshape(-1), best.ids[on].reshape(-1))
         self._keep(on)
         return move, events
 
@@ -98,7 +116,7 @@ class Beams:
         kept = [b for b, entry in enumerate(self.entries) if entry.ticket not in tickets]
         rows = np.arange(self.n_rows).reshape(self.paths.sums.shape)[kept]
         self._keep(kept)
-        return as_tensor(rows, self.device)
+        return torch.from_numpy(rows.reshape(-1)).to(self.device)
 
     def _settle(self) -> None:
         """Put down in arrays what the requests say, once for all steps that they share."""
@@ -144,10 +162,9 @@ class Beams:
             return False
         if method.width == 1 and pool:
             return False  # a beam of one follows one path, and that has ended
-        n_needed = method.n_best if method.stop == "exact" else method.width
-        if len(pool) < n_needed:
+        if len(pool) < self._n_needed:
             return True
-        to_beat = sorted((score_of(answer) for answer in pool), reverse=True)[n_needed - 1]
+        to_beat = sorted((score_of(answer) for answer in pool), reverse=True)[self._n_needed - 1]
         # No token adds to the sum, so its score is best at one of the two ends of its lengths.
         lengths = (n + 1, max_new) if method.stop == "exact" else (n,)
         return max(best / method.length_penalty(length) for length in lengths) > to_beat

@@ -6,17 +6,17 @@ every other one they are found here. Dimensions: B rows, N tokens of each, V voc
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lookleft.models.base import State
+from lookleft.data.batch import Batch
+from lookleft.models.base import StateT
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
-StateT_contra = TypeVar("StateT_contra", bound=State, contravariant=True)
 
 
 class Best(NamedTuple):
@@ -28,13 +28,13 @@ class Best(NamedTuple):
 
 
 @runtime_checkable
-class Chooser(Protocol[StateT_contra]):
+class Chooser(Protocol[StateT]):
     """A runner that finds the best tokens itself and need not show the logits of all."""
 
-    def step_best(
-        self, ids: Tensor, state: StateT_contra, n: int, forbidden: Integers
-    ) -> tuple[Floats, Integers, Floats]:
-        """Feed one more token per row; get the columns of `Best` for n tokens of each.
+    def prefill_best(
+        self, batch: Batch, *, room: int, n: int, forbidden: Integers
+    ) -> tuple[tuple[Floats, Integers, Floats], StateT]:
+        """Read a prompt; get the columns of `Best` for n tokens of each row, and the state.
 
         forbidden: (B, F) ids that each row must not get; -1 forbids nothing.
         """
@@ -42,7 +42,7 @@ class Chooser(Protocol[StateT_contra]):
     def write_best(
         self,
         ids: Tensor,
-        state: StateT_contra,
+        state: StateT,
         n_steps: int,
         ends: Integers,
         forbidden: Integers,
@@ -51,6 +51,23 @@ class Chooser(Protocol[StateT_contra]):
 
         It is n_steps or fewer: the last is the first in which a row got one of its ends (B, E;
         -1 is none), or a logit that is not finite.
+        """
+
+    def write_beams(
+        self,
+        ids: Tensor,
+        state: StateT,
+        n_steps: int,
+        sums: Floats,
+        n: int,
+        ends: Integers,
+        forbidden: Integers,
+    ) -> tuple[list[tuple[Floats, Integers, Integers, Floats]], tuple[Floats, Integers, Floats]]:
+        """The same for rows that are hypotheses with these sums, (B / W, W), n candidates each.
+
+        Get the columns of `Candidates` that the requests went on with, step by step, and `Best`
+        of the last step, from which nobody has gone on: there an end is among the candidates, or
+        fewer than W are possible, or it is step n_steps.
         """
 
 

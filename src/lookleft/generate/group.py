@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lookleft.data.batch import Batch
 from lookleft.generate.best import Best, Chooser, Integers
 from lookleft.generate.pick import draw, probabilities
 from lookleft.generate.request import (
@@ -32,8 +33,16 @@ from lookleft.models.base import StateT
 class Move(NamedTuple):
     """What happens between two steps."""
 
-    rows: Tensor  # (M,) which rows go on, by their number; a row may go on more than once
-    ids: Tensor  # (M,) what each reads next
+    rows: Integers  # (M,) which rows go on, by their number; a row may go on more than once
+    ids: Integers  # (M,) what each reads next
+
+    def is_still(self, n_rows: int) -> bool:
+        """True if all of so many rows go on where they are."""
+        return len(self.rows) == n_rows and bool((self.rows == np.arange(n_rows)).all())
+
+    def tensors(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Both as a runner and its state take them."""
+        return torch.from_numpy(self.rows).to(device), torch.from_numpy(self.ids).to(device)
 
 
 class Group(Protocol):
@@ -46,6 +55,9 @@ class Group(Protocol):
     @property
     def wants_logits(self) -> bool:
         """Whether the best tokens of a row do not suffice to choose from."""
+
+    def begin(self, chooser: Chooser[StateT], batch: Batch, room: int) -> tuple[Best, StateT]:
+        """Read the prompts; get what `choose` is to be given first."""
 
     def ask(self, chooser: Chooser[StateT], ids: Tensor, state: StateT, ahead: int) -> list[Best]:
         """Feed these ids; get what `choose` is to be given, for one step or up to `ahead`."""
@@ -75,6 +87,11 @@ class Singles:
     @property
     def n_rows(self) -> int:
         return len(self.entries)
+
+    def begin(self, chooser: Chooser[StateT], batch: Batch, room: int) -> tuple[Best, StateT]:
+        """The best token behind each prompt."""
+        found, state = chooser.prefill_best(batch, room=room, n=1, forbidden=self._forbidden)
+        return Best(*found), state
 
     def ask(self, chooser: Chooser[StateT], ids: Tensor, state: StateT, ahead: int) -> list[Best]:
         """The best token of each row, step by step; the first row that ends makes it the last."""
@@ -139,8 +156,7 @@ class Singles:
             else:
                 events.append(Done(entry.ticket, [entry.answer(finish)]))
         self._keep(on)
-        rows, read = np.array(on, np.int64), np.array([ids[b] for b in on], np.int64)
-        return Move(as_tensor(rows, self.device), as_tensor(read, self.device)), events
+        return Move(np.array(on, np.int64), np.array([ids[b] for b in on], np.int64)), events
 
     def _drawn(self, logits: Tensor, ids: Tensor, is_possible: list[bool]) -> Tensor:
         """The ids with those of sampled rows drawn anew. (B, V), (B,) -> (B,)."""
@@ -187,11 +203,6 @@ def filled(lists: Sequence[Sequence[int]]) -> Integers:
     longest = max(map(len, lists), default=0)
     rows = [[*ids, *[-1] * (longest - len(ids))] for ids in lists]
     return np.array(rows, np.int64).reshape(len(lists), longest)
-
-
-def as_tensor(numbers: Integers, device: torch.device) -> Tensor:
-    """Whole numbers as a runner takes them. (B,) or (B, W) -> one axis."""
-    return torch.from_numpy(numbers.reshape(-1)).to(device)
 
 
 def apply_rules(logits: Tensor, rows: Sequence[tuple[Sequence[Rule], list[int]]]) -> Tensor:

@@ -24,7 +24,7 @@ from lookleft.generate.request import Beam, Done, Entry, Event, Request, admit
 from lookleft.models.base import Runner, StateT
 
 ROWS = 64  # rows decoded together
-AHEAD = 16  # tokens written at once where nobody waits for each
+AHEAD = 32  # tokens written at once where nobody waits for each
 
 
 @dataclass
@@ -56,11 +56,7 @@ class Lane(Generic[StateT]):
             n_rows = flight.group.n_rows
             flight = self._moved(flight.group, flight.state, n_rows, self._chosen(flight), events)
         if newcomers:
-            logits, state = self._read(newcomers)
-            kind = Beams if isinstance(newcomers[0].request.method, Beam) else Singles
-            group: Group = kind(newcomers, logits.device)
-            joining = self._moved(group, state, logits.size(0), group.advance(logits), events)
-            flight = _joined(flight, joining)
+            flight = _joined(flight, self._begun(newcomers, events))
         self.flight = flight
         return events
 
@@ -98,21 +94,30 @@ class Lane(Generic[StateT]):
         """The group with its state in the new order; None if nothing runs any more."""
         move, news = chosen
         events += news
-        if not move.rows.numel():
+        if not len(move.rows):
             return None
-        if not torch.equal(move.rows, torch.arange(n_rows, device=move.rows.device)):
-            state.reorder(move.rows)
-        return Flight(group, state, move.ids)
+        rows, ids = move.tensors(self.runner.device)
+        if not move.is_still(n_rows):
+            state.reorder(rows)
+        return Flight(group, state, ids)
 
-    def _read(self, newcomers: Sequence[Entry]) -> tuple[Tensor, StateT]:
-        """Feed the prompts. -> logits (B, V), state."""
+    def _begun(self, newcomers: Sequence[Entry], events: list[Event]) -> Flight[StateT] | None:
+        """The newcomers after their first token; None if that was the last of all."""
         device = self.runner.device
+        kind = Beams if isinstance(newcomers[0].request.method, Beam) else Singles
+        group: Group = kind(newcomers, device)
         inputs = pad_rows([entry.read for entry in newcomers]).to(device)
         source = None
         if isinstance(self.runner.config, EncoderDecoderConfig):
             source = pad_rows([entry.request.source or () for entry in newcomers]).to(device)
-        room = max(entry.max_new for entry in newcomers)
-        return self.runner.prefill(Batch(inputs, source=source), room=room)
+        batch, room = Batch(inputs, source=source), max(entry.max_new for entry in newcomers)
+        if self.chooser is None or group.wants_logits:
+            logits, state = self.runner.prefill(batch, room=room)
+            chosen = group.advance(logits)
+        else:
+            found, state = group.begin(self.chooser, batch, room)
+            chosen = group.choose(found)
+        return self._moved(group, state, len(newcomers), chosen, events)
 
 
 def _joined(flight: Flight[StateT] | None, joining: Flight[StateT] | None) -> Flight[StateT] | None:
