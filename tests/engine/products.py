@@ -8,8 +8,9 @@ import numpy as np
 from numba import njit, types
 
 from lookleft.engine.encode import encode_block
+from lookleft.engine.layout import BLOCK, FLOAT32, WIDTH
 from lookleft.engine.panels import fill_up, pack
-from lookleft.engine.tiles import BLOCK, FLOAT32, N_ARGUMENTS, WIDTH, tiles_code
+from lookleft.engine.tiles import N_ARGUMENTS, tiles_code
 from lookleft.quantised import Floats, Quantised
 
 _encode = njit(types.void(*[types.int64] * 4))(lambda s, t, c, u: encode_block(s, t, c, u))

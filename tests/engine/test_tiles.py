@@ -7,9 +7,9 @@ import pytest
 from engine.products import encoded, product
 from numba import cfunc, types
 
-from lookleft.engine import tiles
+from lookleft.engine import tiles, vectors
+from lookleft.engine.layout import BLOCK4, BLOCK8, FLOAT32, INT8
 from lookleft.engine.panels import pack
-from lookleft.engine.tiles import BLOCK4, BLOCK8, FLOAT32, INT8
 from lookleft.quantised import Floats, Quantised, quantise
 
 
@@ -34,7 +34,7 @@ def matrices(n_rows: int, n_columns: int) -> dict[int, Floats | Quantised]:
 
 
 @pytest.mark.parametrize("kind", [FLOAT32, INT8, BLOCK8, BLOCK4])
-@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5, 6, 7, 13])
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5, 6, 7, 13, 40])
 def test_a_product_is_that_of_the_numbers_the_weights_stand_for(kind: int, n_rows: int) -> None:
     matrix = matrices(40, 96)[kind]
     weight = matrix.numbers() if isinstance(matrix, Quantised) else matrix
@@ -63,11 +63,19 @@ def test_sizes_that_fill_no_tile_are_filled_up_with_nothing(
 def test_without_the_instructions_of_one_processor_products_are_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tiles, "has_avx2", lambda: False)
+    monkeypatch.setattr(vectors, "has_avx2", lambda: False)
     plain = cfunc(types.void(*[types.int64] * tiles.N_ARGUMENTS), nopython=True)(tiles.tiles)
     x = numbers(7, 96)
     for matrix in matrices(32, 96).values():
         np.testing.assert_array_equal(product(matrix, x, code=plain.address), product(matrix, x))
+
+
+@pytest.mark.parametrize("n_columns", [96, 32 * tiles.WIDE_BLOCKS + 32])  # the last fits no scratch
+def test_a_row_has_the_same_product_among_few_and_among_many(n_columns: int) -> None:
+    x = numbers(tiles.WIDE_ROWS + 1, n_columns)
+    for matrix in matrices(48, n_columns).values():
+        alone = np.concatenate([product(matrix, x[i : i + 1]) for i in range(len(x))])
+        np.testing.assert_array_equal(product(matrix, x), alone)
 
 
 def test_a_product_can_be_added_to_what_is_there() -> None:

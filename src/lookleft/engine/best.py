@@ -15,8 +15,9 @@ from numba import types
 from lookleft.engine.compiling import compiled, instruction
 from lookleft.engine.encode import larger
 from lookleft.engine.kernels import ZERO, share
+from lookleft.engine.layout import LANES
 from lookleft.engine.records import floats, integers
-from lookleft.engine.tiles import FLOATS, LANES, Writer
+from lookleft.engine.vectors import FLOATS, Writer
 from lookleft.nn.arithmetic import exponential
 
 STRIDE = 32  # logits that are looked at together

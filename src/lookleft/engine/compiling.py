@@ -20,10 +20,12 @@ COMPILED_FILES = (
     "forward",
     "heads",
     "kernels",
+    "layout",
     "records",
     "spin",
     "team",
     "tiles",
+    "vectors",
 )
 
 

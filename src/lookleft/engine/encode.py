@@ -12,7 +12,8 @@ from llvmlite import ir
 from numba import types
 
 from lookleft.engine.compiling import instruction
-from lookleft.engine.tiles import BLOCK, F32, FLOATS, I16, INTS, LANES, Writer
+from lookleft.engine.layout import BLOCK, LANES
+from lookleft.engine.vectors import F32, FLOATS, I16, INTS, Writer
 
 LARGEST = 32767.0
 WORDS = ir.VectorType(I16, LANES)

@@ -13,7 +13,8 @@ from numba import types
 from numba.core import cgutils
 
 from lookleft.engine.compiling import instruction
-from lookleft.engine.tiles import F32, FLOATS, I64, LANES, Writer
+from lookleft.engine.layout import LANES
+from lookleft.engine.vectors import F32, FLOATS, I64, Writer
 
 FOUR_ADDRESSES = types.UniTuple(types.int64, 4)
 FOUR_FLOATS = types.UniTuple(types.float32, 4)

@@ -15,6 +15,7 @@ import numpy as np
 from lookleft.engine.compiling import compiled
 from lookleft.engine.encode import encode_block
 from lookleft.engine.heads import add_four, four_dots
+from lookleft.engine.layout import BLOCK, BLOCK4, BLOCK8, BLOCK_BYTES, FLOAT32, LANES, WIDTH
 from lookleft.engine.records import (
     GELU,
     GELU_TANH,
@@ -28,17 +29,8 @@ from lookleft.engine.records import (
     octets,
     slots,
 )
-from lookleft.engine.tiles import (
-    BLOCK,
-    BLOCK4,
-    BLOCK8,
-    BLOCK_BYTES,
-    FLOAT32,
-    LANES,
-    WIDTH,
-    call,
-    half_to_float,
-)
+from lookleft.engine.tiles import call
+from lookleft.engine.vectors import half_to_float
 from lookleft.nn.arithmetic import exponential
 
 BLOCK8_BYTES, BLOCK4_BYTES = BLOCK_BYTES[BLOCK8], BLOCK_BYTES[BLOCK4]

@@ -1,4 +1,4 @@
-"""Matrices laid out for `tiles.py`: panels of 8 features, so that a register holds 8 neighbours.
+"""Matrices laid out for `tiles.py`, in panels as `layout.py` describes them.
 
 The numbers stay what they are; only their order changes. Rows are filled up to tiles of 16 and
 columns to blocks of 32, with zeros. Dimensions: R rows, C columns, P panels, N blocks in a row.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lookleft.engine.tiles import BLOCK, BLOCK4, BLOCK8, BLOCK_BYTES, FLOAT32, INT8, LANES, WIDTH
+from lookleft.engine.layout import BLOCK, BLOCK4, BLOCK8, BLOCK_BYTES, FLOAT32, INT8, LANES, WIDTH
 from lookleft.quantised import Floats, Quantised
 
 Bytes = NDArray[np.uint8]

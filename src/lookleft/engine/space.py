@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lookleft.engine.tiles import BLOCK
+from lookleft.engine.layout import BLOCK
 from lookleft.engine.weights import Record
 
 _ROWS = ("x", "h", "q", "k", "v", "mixed")  # of the model's width

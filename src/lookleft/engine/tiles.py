@@ -4,51 +4,45 @@ One tile is 16 output features x a few rows of activations, over all input featu
 
     y[r, j] = sum_k w[j, k] * x[r, k]          j = 16 neighbours, r = 1 to 6
 
-Weights lie in panels of 8 features, made by `panels.py`, so that one vector register holds the
-same input feature of 8 neighbours and no sum runs across a register. Every weight is loaded once
-per tile and used for all its rows. Quantised weights meet activations of 16 bits with a scale per
-block of 32 (`encode.encode_block`): vpmaddwd multiplies 16 pairs and adds neighbours, exactly.
+Weights lie in panels of 8 features (`layout.py`), so that one vector register holds the same input
+feature of 8 neighbours and no sum runs across a register. Every weight is loaded once per tile and
+used for all its rows. Quantised weights meet activations of 16 bits with a scale per block of 32
+(`encode.encode_block`): vpmaddwd multiplies 16 pairs and adds neighbours, exactly.
 
-What a tile reads per panel and block of 32 input features, in bytes:
-
-    FLOAT32   1024   32 x 8 numbers
-    INT8       256   16 x (8 features x 2 neighbours); one scale per feature, applied at the end
-    BLOCK8     272   8 scales (16-bit), then as INT8
-    BLOCK4     160   8 scales, 8 offsets (16-bit), then 4 x 32 bytes: 4 numbers in each 16 bits
+Weights of 4 bits are taken apart for every tile. Where many rows follow each other that costs as
+much as the products, so there they are taken apart once, into memory that stays in the cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import cfunc, types
 from numba.core import cgutils
 
 from lookleft.engine.compiling import instruction, kernel_cache
+from lookleft.engine.layout import (
+    BLOCK,
+    BLOCK4,
+    BLOCK_BYTES,
+    FLOAT32,
+    HEADER_BYTES,
+    INT8,
+    LANES,
+    WIDE4,
+    WIDTH,
+)
+from lookleft.engine.vectors import BYTES, F32, FLOATS, HALVES, I32, I64, INTS, PAIRS, Writer
 
-FLOAT32, INT8, BLOCK8, BLOCK4 = range(4)  # kinds of panels
-LANES = 8  # features in a panel
-WIDTH = 16  # features in a tile: two panels
-BLOCK = 32  # input features that share a scale
 QUARTERS = 4  # of a block: so much is written out, the rest are loops
 MAX_ROWS = 6  # of activations in a tile: more would not fit into the registers
 MAX_ROWS_4 = 5  # of 4-bit weights: one register holds the mask that takes them apart
 AHEAD = 4096  # bytes: how far before their use weights are asked for
-BLOCK_BYTES = {FLOAT32: 1024, INT8: 256, BLOCK8: 272, BLOCK4: 160}  # of one panel
-
-I16, I32, I64, F16, F32 = (
-    ir.IntType(16),
-    ir.IntType(32),
-    ir.IntType(64),
-    ir.HalfType(),
-    ir.FloatType(),
-)
-FLOATS, HALVES = ir.VectorType(F32, LANES), ir.VectorType(F16, LANES)
-INTS, PAIRS = ir.VectorType(I32, LANES), ir.VectorType(I16, 2 * LANES)
-BYTES = ir.VectorType(ir.IntType(8), 2 * LANES)
+WIDE_ROWS = 3 * MAX_ROWS_4  # more rows than that: 4-bit weights are taken apart once for all
+WIDE4_BYTES = BLOCK_BYTES[WIDE4]  # compiled code knows no dictionaries
+WIDE_BLOCKS = 64  # blocks of a panel that can be: two panels of 18 kB, in the cache of a core
 
 # Arguments of a tile, all 64-bit integers: addresses, and strides in bytes between rows.
 ARGUMENTS = (
@@ -67,92 +61,6 @@ ARGUMENTS = (
     "is_added",  # 1: y grows by the product; 0: it becomes the product
     "is_far",  # 1: the weights come from memory; 0: they have just been used
 )
-
-
-@cache
-def has_avx2() -> bool:
-    """Whether this machine multiplies 16 pairs of 16-bit numbers in one instruction."""
-    return bool(binding.get_host_cpu_features().get("avx2", False))
-
-
-class Writer:
-    """Writes vector instructions at 64-bit addresses."""
-
-    def __init__(self, builder: Any) -> None:
-        self.b = builder
-
-    def load(self, kind: Any, address: Any, offset: int = 0) -> Any:
-        return self.b.load(self.pointer(kind, address, offset), align=1)
-
-    def store(self, value: Any, address: Any, offset: int = 0) -> None:
-        self.b.store(value, self.pointer(value.type, address, offset), align=1)
-
-    def pointer(self, kind: Any, address: Any, offset: int) -> Any:
-        moved = self.b.add(address, I64(offset)) if offset else address
-        return self.b.inttoptr(moved, kind.as_pointer())
-
-    def fetch(self, address: Any, ahead: int, n_bytes: int) -> None:
-        """Ask for memory that will be read soon, a line of 64 bytes at a time."""
-        byte = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
-        for line in range(0, n_bytes, 64):
-            place = self.pointer(ir.IntType(8), address, ahead + line)
-            self.call("llvm.prefetch.p0", kind, place, I32(0), I32(3), I32(1))
-
-    def splat(self, scalar: Any, kind: Any) -> Any:
-        """The same number in every lane."""
-        first = self.b.insert_element(ir.Constant(kind, ir.Undefined), scalar, I32(0))
-        zeros = ir.Constant(ir.VectorType(I32, kind.count), [0] * kind.count)
-        return self.b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)
-
-    def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
-        """a * b + c, rounded once."""
-        kind = ir.FunctionType(FLOATS, [FLOATS] * 3)
-        return self.call("llvm.fma.v8f32", kind, a, b, c)
-
-    def call(self, name: str, kind: Any, *arguments: Any) -> Any:
-        """What an operation that LLVM knows by name makes of the arguments."""
-        return self.b.call(cgutils.get_or_insert_function(self.b.module, kind, name), arguments)
-
-    def pinned(self, values: list[Any]) -> list[Any]:
-        """The same values, complete at this point.
-
-        LLVM knows that sums of whole numbers can be regrouped, and does, until it keeps weights
-        of many pairs at once and has no registers left. An empty piece of assembly stops it.
-        """
-        if not has_avx2():
-            return values
-        n = len(values)
-        kind = ir.LiteralStructType([value.type for value in values])
-        places = ",".join(["=x"] * n + [str(i) for i in range(n)])
-        function = ir.FunctionType(kind if n > 1 else values[0].type, [v.type for v in values])
-        result = self.b.asm(function, "", places, values, side_effect=True)
-        return [self.b.extract_value(result, i) for i in range(n)] if n > 1 else [result]
-
-    def across(self, join: Callable[[Writer, Any, Any], Any], vector: Any) -> Any:
-        """Eight lanes joined to one number: halves onto each other, three times."""
-        undefined = ir.Constant(FLOATS, ir.Undefined)
-        for distance in (4, 2, 1):
-            lanes = ir.Constant(INTS, [(i + distance) % LANES for i in range(LANES)])
-            vector = join(self, vector, self.b.shuffle_vector(vector, undefined, lanes))
-        return self.b.extract_element(vector, I32(0))
-
-    def pairs_times_pairs(self, a: Any, b: Any) -> Any:
-        """a[2i] * b[2i] + a[2i + 1] * b[2i + 1] in 32 bits. 2 x (16 x 16 bits) -> 8 x 32 bits."""
-        if has_avx2():
-            kind = ir.FunctionType(INTS, [PAIRS, PAIRS])
-            return self.call("llvm.x86.avx2.pmadd.wd", kind, a, b)
-        wide = ir.VectorType(I32, 2 * LANES)
-        product = self.b.mul(self.b.sext(a, wide), self.b.sext(b, wide))
-        even, odd = (
-            self.b.shuffle_vector(
-                product,
-                ir.Constant(wide, ir.Undefined),
-                ir.Constant(INTS, [2 * i + first for i in range(LANES)]),
-            )
-            for first in (0, 1)
-        )
-        return self.b.add(even, odd)
 
 
 def weight_pair(write: Writer, kind: int, quarter: Any, pair: int) -> Any:
@@ -191,7 +99,7 @@ def write_integer_block(
     wholes = [cgutils.alloca_once(b, INTS) for _ in sums]
     for whole in wholes:
         b.store(zero, whole)
-    header = {INT8: 0, BLOCK8: 2 * LANES, BLOCK4: 4 * LANES}[kind]  # scales and offsets
+    header = HEADER_BYTES[kind]  # scales and offsets
     quarter_bytes = (BLOCK_BYTES[kind] - header) // QUARTERS
     with cgutils.for_range(b, I64(QUARTERS), intp=I64) as loop:
         skip = b.add(b.mul(loop.index, I64(quarter_bytes)), I64(header))
@@ -213,7 +121,8 @@ def write_integer_block(
     for p in (0, 1):
         panel = at[f"panel{p}"]
         scale = None if kind == INT8 else b.fpext(write.load(HALVES, panel), FLOATS)
-        offset = b.fpext(write.load(HALVES, panel, 16), FLOATS) if kind == BLOCK4 else None
+        has_offset = kind in (BLOCK4, WIDE4)
+        offset = b.fpext(write.load(HALVES, panel, 16), FLOATS) if has_offset else None
         for r in range(n_rows):
             place = sums[2 * r + p]
             x_scale = write.splat(write.load(F32, at[f"scale{r}"]), FLOATS)
@@ -285,6 +194,40 @@ def tile(typing: Any, kind: Any, n_rows: Any, arguments: Any) -> Any:
     return types.void(types.int64, types.int64, many), generate
 
 
+@instruction
+def widen(typing: Any, weights: Any, n_blocks: Any, target: Any) -> Any:
+    """So many blocks of a BLOCK4 panel at an address as blocks of WIDE4 at another."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        write, (weights, n_blocks, target) = Writer(builder), values
+        header = HEADER_BYTES[BLOCK4]
+        with cgutils.for_range(builder, n_blocks, intp=I64) as loop:
+            source = builder.add(weights, builder.mul(loop.index, I64(BLOCK_BYTES[BLOCK4])))
+            block = builder.add(target, builder.mul(loop.index, I64(BLOCK_BYTES[WIDE4])))
+            write.store(write.load(PAIRS, source), block)  # scales and offsets stay what they are
+            for j in range(QUARTERS):
+                quarter = builder.add(source, I64(header + 32 * j))
+                for pair in range(4):
+                    levels = builder.trunc(weight_pair(write, BLOCK4, quarter, pair), BYTES)
+                    write.store(levels, block, header + 64 * j + 16 * pair)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@instruction
+def scratch(typing: Any) -> Any:
+    """The address of memory for two WIDE4 panels, on the stack of the thread."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        n_bytes = 2 * WIDE_BLOCKS * BLOCK_BYTES[WIDE4]
+        with builder.goto_entry_block():  # else every use would take new memory
+            room = builder.alloca(ir.ArrayType(ir.IntType(8), n_bytes))
+        return builder.ptrtoint(room, I64)
+
+    return types.int64(), generate
+
+
 def tiles(
     kind: int,
     n_tiles: int,
@@ -304,17 +247,25 @@ def tiles(
     is_added: int,
 ) -> None:
     """Neighbouring tiles, each for all rows, which are taken in parts of about the same size."""
-    most = MAX_ROWS_4 if kind == BLOCK4 else MAX_ROWS
+    is_widened = kind == BLOCK4 and n_rows > WIDE_ROWS and n_blocks <= WIDE_BLOCKS
+    used_kind = WIDE4 if is_widened else kind
+    most = MAX_ROWS_4 if used_kind == BLOCK4 else MAX_ROWS
     n_parts = (n_rows + most - 1) // most
+    room, wide_bytes = scratch(), n_blocks * WIDE4_BYTES
     for _ in range(n_tiles):
+        used, used_bytes = weights, panel_bytes
+        if is_widened:
+            for panel in range(2):
+                widen(weights + panel * panel_bytes, n_blocks, room + panel * wide_bytes)
+            used, used_bytes = room, wide_bytes
         r = 0
         for part in range(n_parts):
             n = (n_rows - r) // (n_parts - part)
             x_at, y_at, scale_at = x + r * x_stride, y + r * y_stride, r * scale_stride
-            at = (weights, panel_bytes, n_blocks, x_at, x_stride, x_scales + scale_at,
+            at = (used, used_bytes, n_blocks, x_at, x_stride, x_scales + scale_at,
                   x_sums + scale_at, scale_stride, row_scales, bias, y_at, y_stride,
-                  is_added, int(part == 0))  # fmt: skip
-            tile(kind, n, at)
+                  is_added, int(part == 0 and not is_widened))  # fmt: skip
+            tile(used_kind, n, at)
             r += n
         weights += 2 * panel_bytes
         row_scales += 4 * WIDTH
@@ -348,13 +299,3 @@ def call(typing: Any, code: Any, arguments: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(types.int64, types.UniTuple(types.int64, N_ARGUMENTS)), generate
-
-
-@instruction
-def half_to_float(typing: Any, address: Any) -> Any:
-    """The 16-bit float at an address, as float32."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.fpext(Writer(builder).load(F16, values[0]), F32)
-
-    return types.float32(types.int64), generate

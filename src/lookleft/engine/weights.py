@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, ModelConfig
+from lookleft.engine.layout import BLOCK, FLOAT32, WIDTH
 from lookleft.engine.panels import Panels, fill_up, pack
 from lookleft.engine.records import ACTIVATIONS, JOB, LAYER, MATRIX
-from lookleft.engine.tiles import BLOCK, FLOAT32, WIDTH, tiles_code
+from lookleft.engine.tiles import tiles_code
 from lookleft.models import DecoderOnly, EncoderDecoder
 from lookleft.quantised import Floats, Kind, Quantised, quantise
 
