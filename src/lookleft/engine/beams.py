@@ -6,11 +6,11 @@ nothing is decided here: the run stops, and it is asked.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
+from lookleft.engine.best import is_number
 from lookleft.engine.compiling import compiled
 from lookleft.engine.records import doubles, floats, integers, slots
 
@@ -37,7 +37,7 @@ def gain_of(job: Any, step: int, row: int, i: int) -> np.float32:
     place = step * job.n_rows + row
     logit = floats(job.best_logits, (place + 1) * job.n_best)[place * job.n_best + i]
     gain = logit - floats(job.norms, place + 1)[place]
-    return gain if math.isfinite(gain) else NOTHING
+    return gain if is_number(gain) else NOTHING
 
 
 @compiled
@@ -71,7 +71,7 @@ def is_plain(job: Any, step: int, request: int) -> bool:
         for i in range(job.n_ends):
             if ids[places[c]] == ends[i]:
                 return False
-    return math.isfinite(totals[job.n_beams - 1])
+    return is_number(totals[job.n_beams - 1])
 
 
 @compiled

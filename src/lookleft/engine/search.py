@@ -63,7 +63,7 @@ class BeamSearch(Search):
     ) -> None:
         """sums: of the log-probabilities of each hypothesis. (B / W, W)."""
         super().__init__(n, forbidden, ends, n_steps=n_steps)
-        self._sums = np.array(sums, np.float64)  # the compiled loop adds to them
+        self._sums = np.array(sums, np.float64, order="C")  # the compiled loop adds to them
         shape = (n_steps, *sums.shape)
         self._parents, self._chosen = np.empty(shape, np.int64), np.empty(shape, np.int64)
         self._gains, self._totals = np.empty(shape), np.empty(shape)

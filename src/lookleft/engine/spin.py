@@ -21,7 +21,8 @@ I64 = ir.IntType(64)
 # Places in the shared memory, in bytes; 128 apart, since neighbours of a line are fetched too.
 TICKET, JOB_ADDRESS, ARRIVED, ROUND, N_BYTES = 0, 128, 256, 384, 512
 
-SPINS = 50_000  # looks before a core is given away: about a millisecond
+CAN_REST = platform.machine() in ("x86_64", "AMD64")
+SPINS = 50_000 if CAN_REST else 1_000_000  # before a core is given away: about a millisecond
 PATIENCE = 2  # times a worker gives its core away before it goes to sleep
 
 _sched_yield = types.ExternalFunction("sched_yield", types.int32())
@@ -67,7 +68,7 @@ def rest(typing: Any) -> Any:
     """Leave the units of the core to a thread that may share them, for some ten cycles."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        if platform.machine() in ("x86_64", "AMD64"):
+        if CAN_REST:
             kind = ir.FunctionType(ir.VoidType(), [])
             name = "llvm.x86.sse2.pause"
             builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [])
