@@ -39,7 +39,7 @@ def demo(
 ) -> None:
     """Train a small English-Hindi translator and walk through masked attention with it.
 
-    Trains for three to four minutes on two cores, translates, shows the mask, compares training
+    Trains for about three minutes on two cores, translates, shows the mask, compares training
     with inference, audits the model, trains one without the mask to show what cheating looks like,
     and writes it all into report.html. Ctrl-C is safe at any time: the next call goes on.
 
