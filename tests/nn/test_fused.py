@@ -26,6 +26,7 @@ from lookleft.nn.fused import (
     is_short,
     plain_operations,
     rms_norm,
+    square_positive,
     surprise_rows,
     turn_heads,
 )
@@ -141,6 +142,15 @@ def test_the_norm_is_the_norm(shape: tuple[int, ...], is_strided: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("is_strided", [False, True])
+def test_the_square_is_the_square(is_strided: bool) -> None:
+    x = draw(3, 5, 40)[..., ::2] if is_strided else draw(3, 5, 17)
+    x[0, 0, :2] = torch.tensor([0.0, -0.0])
+    assert_twins(square_positive, layers.relu2, [x])
+    odd = torch.tensor([math.nan, math.inf, -math.inf], requires_grad=True)
+    torch.testing.assert_close(square_positive(odd), layers.relu2(odd), equal_nan=True)
+
+
 @pytest.mark.parametrize("pos", [torch.arange(6)[None], torch.tensor([[3, 1], [90, 4]])])
 def test_the_turn_is_the_turn(pos: Tensor) -> None:
     rotary = RotaryPositions(Rotary(), 16)
@@ -242,11 +252,18 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     watch(attention, "attend_short")
     watch(layers, "rms_norm")
+    watch(layers, "square_positive")
     return seen
 
 
 def small_translator() -> tuple[nn.Module, object]:
-    update = {"dropout": 0.0, "norm": "rms", "qk_norm": True, "positions": Rotary()}
+    update = {
+        "dropout": 0.0,
+        "norm": "rms",
+        "activation": "relu2",
+        "qk_norm": True,
+        "positions": Rotary(),
+    }
     config = presets.tiny(30).model_copy(update=update)
     batch = translation_batch([[1, 2], [3, 4, 5]], [[7, 8, 2], [9, 2]], start_id=0)
     return build(config, torch.Generator().manual_seed(0)), batch
@@ -257,6 +274,7 @@ def test_training_takes_the_kernels_and_all_else_the_plain_way(calls: list[str])
     trained = model.train().score(batch)
     assert calls.count("attend_short") == 12
     assert calls.count("rms_norm") > 20
+    assert calls.count("square_positive") == 8
     calls.clear()
     with torch.no_grad():
         model.score(batch)

@@ -1,8 +1,9 @@
-"""Norms, rotations, short attention and cross-entropy in one pass each, for training on a CPU.
+"""Norms, squares, rotations, short attention, cross-entropy: one pass each, to train on a CPU.
 
 Each function here equals plain operations of this package, which stay in charge of everything but
-float32 training on a CPU: `nn.RMSNorm`, the turn of `RotaryPositions`, `attend`, and `surprise`
-in train/loss.py. The kernels are compiled when the first is needed, once for a machine.
+float32 training on a CPU: `nn.RMSNorm`, `relu2` in layers.py, the turn of `RotaryPositions`,
+`attend`, and `surprise` in train/loss.py. The kernels are compiled when the first is needed, once
+for a machine.
 
 Dimensions: B batch, T queries, S keys, H heads, K head width, N rows, D width, V vocabulary.
 """
@@ -91,6 +92,12 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return made
 
 
+def square_positive(x: Tensor) -> Tensor:
+    """What `F.relu(x).square()` gives."""
+    made: Tensor = _SquarePositive.apply(x)  # type: ignore[no-untyped-call]
+    return made
+
+
 def turn_heads(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """What the turn of `RotaryPositions` gives. (B, H, T, K), (B or 1, T, K/2) -> (B, H, T, K)."""
     n_rows, _, n_positions, width = x.shape
@@ -154,6 +161,29 @@ class _RmsNorm(torch.autograd.Function):
             _numbers(d_weight),
         )
         return d_x, d_weight, None
+
+
+class _SquarePositive(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        from lookleft.nn import kernels
+
+        x = x.contiguous()
+        out = torch.empty_like(x)
+        kernels.square_positive(_numbers(x.view(-1)), _numbers(out.view(-1)))
+        ctx.save_for_backward(x)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        from lookleft.nn import kernels
+
+        (x,) = ctx.saved_tensors
+        d_x = torch.empty_like(x)
+        flat = [_numbers(each.view(-1)) for each in (x, grad.contiguous(), d_x)]
+        kernels.square_positive_back(*flat)
+        return d_x
 
 
 class _Turn(torch.autograd.Function):

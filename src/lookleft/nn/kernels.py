@@ -19,7 +19,7 @@ import numpy as np
 from lookleft.nn.arithmetic import exponential, product
 from lookleft.nn.compiling import compiled, kernel
 
-ZERO, ONE = np.float32(0), np.float32(1)
+ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 LOWEST, NOTHING = np.float32(np.finfo(np.float32).min), np.float32(-np.inf)
 
 
@@ -82,6 +82,22 @@ def norm_rows_back(x: Any, weight: Any, scales: Any, grad: Any, d_x: Any, d_weig
             target[i] = above[i] * weight[i] * scale - row[i] * shrink
         for i in range(n):
             d_weight[i] += above[i] * row[i] * scale
+
+
+@kernel("void(f4[::1], f4[::1])")
+def square_positive(x: Any, out: Any) -> None:
+    """The squares of positive numbers, 0 for others (ReLU^2, So et al. 2021). (N,)."""
+    for i in range(x.shape[0]):
+        positive = ZERO if x[i] < ZERO else x[i]  # this way round what is no number stays none
+        out[i] = positive * positive
+
+
+@kernel("void(f4[::1], f4[::1], f4[::1])")
+def square_positive_back(x: Any, grad: Any, d_x: Any) -> None:
+    """The gradient of `square_positive`. (N,)."""
+    for i in range(x.shape[0]):
+        positive = ZERO if x[i] < ZERO else x[i]
+        d_x[i] = TWO * positive * grad[i]
 
 
 @kernel("void(f4[:,:,:,::1], f4[:,:,::1], f4[:,:,::1], f4, f4[:,:,:,::1])")

@@ -13,14 +13,20 @@ from torch import Tensor, nn
 
 from lookleft.config import ModelConfig
 from lookleft.errors import InputError
-from lookleft.nn.fused import is_fusable, rms_norm
+from lookleft.nn.fused import is_fusable, rms_norm, square_positive
+
+
+def relu2(x: Tensor) -> Tensor:
+    """The square of what is positive."""
+    return F.relu(x).square()
+
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "silu": F.silu,
-    "relu2": lambda x: F.relu(x).square(),
+    "relu2": relu2,
 }
 
 
@@ -89,11 +95,17 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.to_gate is None:
-            hidden = self.activation(self.to_hidden(x))  # (B, T, F)
+            hidden = self.bend(self.to_hidden(x))  # (B, T, F)
         else:
-            hidden = self.activation(self.to_gate(x)) * self.to_hidden(x)  # (B, T, F)
+            hidden = self.bend(self.to_gate(x)) * self.to_hidden(x)  # (B, T, F)
         out: Tensor = self.to_out(hidden)
         return out
+
+    def bend(self, x: Tensor) -> Tensor:
+        """The activation; (B, T, F), same."""
+        if self.training and self.activation is relu2 and is_fusable(x):
+            return square_positive(x)
+        return self.activation(x)
 
 
 class Embedding(nn.Module):
