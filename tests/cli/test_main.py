@@ -77,3 +77,17 @@ def test_an_error_is_one_sentence_without_a_traceback() -> None:
     assert done.stderr == (
         "error: no-such-folder: does not exist; give a model folder or a .gguf file\n"
     )
+
+
+def test_an_interrupted_command_says_so() -> None:
+    code = (
+        "import sys, lookleft.cli.mask as module\n"
+        "def mask(words: str) -> None: raise KeyboardInterrupt\n"
+        "module.mask = mask\n"
+        "sys.argv = ['lookleft', 'mask', 'x']\n"
+        "from lookleft.cli.main import main\n"
+        "main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 130
+    assert ended.stderr.strip() == "interrupted"

@@ -220,7 +220,7 @@ class Teller:
         with finish_step_on_interrupt() as asked:
             follow(run, asked, as_json=False, is_plain=False)
         if not run.is_finished:
-            say("stopped and saved. `lookleft demo` goes on from here")
+            say("stopped and saved. The same command goes on from here")
             sys.exit(130)
         return load(folder)
 

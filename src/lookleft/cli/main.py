@@ -47,7 +47,13 @@ Try:
 Commands, each with its own --help:
 """ + "\n".join(f"  {name:<9} {line}" for name, line in COMMANDS.items())
 
-app = App(name="lookleft", version=__version__, help=HELP, help_format="plaintext")
+app = App(
+    name="lookleft",
+    version=__version__,
+    help=HELP,
+    help_format="plaintext",
+    suppress_keyboard_interrupt=False,  # else Ctrl-C would end a command without a word
+)
 for name in COMMANDS:
     app.command(f"lookleft.cli.{MODULES.get(name, name)}:{name}", name=name, show=False)
 
@@ -70,7 +76,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        print("\ninterrupted", file=sys.stderr)
         sys.exit(130)
 
 
