@@ -112,7 +112,7 @@ def test_parts_that_do_not_belong_together_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ["Q8_0", "Q4_0", "Q4_1"])
 def test_gguf_blocks_stand_for_what_the_reference_says(name: str) -> None:
-    gguf = pytest.importorskip("gguf", reason="needs the package gguf")
+    gguf = pytest.importorskip("gguf", reason="ends with pip install lookleft[gguf]")
     kind = gguf.GGMLQuantizationType[name]
     blocks = gguf.quants.quantize(numbers(6, 96), kind)
     matrix = from_blocks(blocks, name)

@@ -185,7 +185,7 @@ def test_cached_and_recomputed_agree_at_every_size() -> None:
 
 @pytest.mark.slow
 def test_llama_cpp_reads_the_same_file_as_we_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("llama_cpp", reason="needs the peer: pip install llama-cpp-python")
+    pytest.importorskip("llama_cpp", reason="ends with pip install llama-cpp-python")
     monkeypatch.setattr(continuing, "PASSAGE", continuing.PASSAGE[:300])
     torch.set_num_threads(1)
     jobs = Continuing(packaged(*SMOLLM2), n_threads=1, has_peers=True, n_new=4, n_prompt=16)

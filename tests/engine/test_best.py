@@ -49,8 +49,8 @@ def same(found: Best, expected: Best) -> None:
     np.testing.assert_allclose(found.norms, expected.norms, rtol=1e-6, atol=1e-6)
 
 
-def writer(vocab_size: int = 150) -> DecoderOnly:
-    network = make(decoder_only(vocab_size=vocab_size), torch.float32)
+def writer(**changes: Any) -> DecoderOnly:
+    network = make(decoder_only(vocab_size=150, **changes), torch.float32)
     assert isinstance(network, DecoderOnly)
     return network
 
@@ -114,10 +114,7 @@ LANES = {"alone": (1, 2), "together": (5, 2), "rows of their own": (20, 2), "one
 def test_many_steps_at_once_are_those_made_one_by_one(
     name: str, n_rows: int, n_threads: int
 ) -> None:
-    window = {"window": 4} if name == "window" else {}
-    network = make(decoder_only(vocab_size=150, **window), torch.float32)
-    assert isinstance(network, DecoderOnly)
-    runner = Runner(network, n_threads=n_threads)
+    runner = Runner(writer(window=4 if name == "window" else None), n_threads=n_threads)
     ids, prompt = random_ids(n_rows, seed=5), Batch(as_rows(random_ids(n_rows, 4)))
     forbidden, nothing = np.arange(n_rows)[:, None], np.full((n_rows, 1), -1)
     _, state = runner.prefill(prompt, room=3)
@@ -157,9 +154,7 @@ def test_the_first_row_that_ends_ends_the_run(n_rows: int) -> None:
 
 
 def test_many_steps_end_with_the_context() -> None:
-    network = make(decoder_only(vocab_size=150, max_len=9), torch.float32)
-    assert isinstance(network, DecoderOnly)
-    runner = Runner(network)
+    runner = Runner(writer(max_len=9))
     _, state = runner.prefill(Batch(as_rows(random_ids(2, 4))), room=5)
     nothing = np.zeros((2, 0), np.int64)
     assert len(runner.write_best(random_ids(2, seed=5), state, 50, nothing, nothing)) == 5
@@ -168,9 +163,7 @@ def test_many_steps_end_with_the_context() -> None:
 
 
 def test_a_model_without_the_mask_makes_one_step_at_a_time() -> None:
-    network = make(decoder_only(vocab_size=150, mask="none"), torch.float32)
-    assert isinstance(network, DecoderOnly)
-    runner = Runner(network)
+    runner = Runner(writer(mask="none"))
     _, state = runner.prefill(some_batch(runner.config), room=5)
     assert len(runner.write_best(random_ids(3), state, 5, NOTHING, NOTHING)) == 1
     assert state.lengths.tolist() == (some_batch(runner.config).inputs.is_token.sum(1) + 1).tolist()
@@ -226,10 +219,7 @@ BEAMS = {"alone": (1, 2), "together": (3, 2), "rows of their own": (8, 2), "one 
 def test_many_steps_of_beams_are_those_made_one_by_one(
     name: str, n_requests: int, n_threads: int
 ) -> None:
-    window = {"window": 4} if name == "window" else {}
-    network = make(decoder_only(vocab_size=150, **window), torch.float32)
-    assert isinstance(network, DecoderOnly)
-    runner = Runner(network, n_threads=n_threads)
+    runner = Runner(writer(window=4 if name == "window" else None), n_threads=n_threads)
     width, n, n_rows = 3, 6, 3 * n_requests
     ids, prompt = random_ids(n_rows, seed=5), Batch(as_rows(random_ids(n_rows, 4)))
     forbidden, nothing = np.arange(n_rows)[:, None], np.full((n_rows, 1), -1)

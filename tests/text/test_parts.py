@@ -51,8 +51,8 @@ def random_texts(count: int) -> list[str]:
 
 def llama_cpp_ids(folder: Path, write: Callable[[Any], None]) -> Callable[[str], list[int]]:
     """llama.cpp's own encoding of a vocabulary that `write` puts into a GGUF file."""
-    gguf = pytest.importorskip("gguf", reason="needs gguf to write the vocabulary")
-    llama_cpp = pytest.importorskip("llama_cpp", reason="needs llama-cpp-python as the judge")
+    gguf = pytest.importorskip("gguf", reason="ends with pip install lookleft[gguf]")
+    llama_cpp = pytest.importorskip("llama_cpp", reason="ends with pip install llama-cpp-python")
     file = folder / "vocab.gguf"
     writer = gguf.GGUFWriter(str(file), "llama")
     write(writer)
@@ -174,9 +174,9 @@ def test_types_left_out_are_guessed_from_names_and_roles(shared_data: Path) -> N
 
 @pytest.mark.slow
 def test_smollm2_ids_are_those_of_llama_cpp_and_transformers() -> None:
-    gguf = pytest.importorskip("gguf", reason="needs gguf to read the vocabulary")
-    llama_cpp = pytest.importorskip("llama_cpp", reason="needs llama-cpp-python as the judge")
-    transformers = pytest.importorskip("transformers", reason="needs transformers as a judge")
+    gguf = pytest.importorskip("gguf", reason="ends with pip install lookleft[gguf]")
+    llama_cpp = pytest.importorskip("llama_cpp", reason="ends with pip install llama-cpp-python")
+    transformers = pytest.importorskip("transformers", reason="ends with pip install lookleft[hf]")
     file = packaged(*SMOLLM2)
     fields = gguf.GGUFReader(file).fields
 

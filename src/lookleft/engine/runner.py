@@ -88,12 +88,8 @@ class Runner:
     @torch.no_grad()
     def prefill(self, batch: Batch, *, room: int) -> tuple[Tensor, EngineState]:
         """Read a prompt and keep room for so many more tokens. -> logits (B, V), state."""
-        rows = batch.inputs
-        last = last_places(rows.is_token)  # (B,)
         state = self._start(batch, room)
-        wanted = torch.zeros_like(rows.is_token)
-        wanted[torch.arange(len(last)), last] = True
-        return self._read(rows, state, wanted), state
+        return self._read(batch.inputs, state, are_last(batch.inputs)), state
 
     @torch.no_grad()
     def extend(self, rows: Rows, state: EngineState) -> Tensor:
@@ -117,13 +113,10 @@ class Runner:
         The best come first, of equal ones the lower id. norms: log of the summed exponentials of
         all logits. forbidden: (B, F) ids that are not to be among the best; -1 forbids nothing.
         """
-        rows = batch.inputs
         state = self._start(batch, room)
-        wanted = torch.zeros_like(rows.is_token)
-        wanted[torch.arange(state.batch), last_places(rows.is_token)] = True
         forbidden = self._table("forbidden", forbidden, state)
         n, n_found, found = min(n, self.config.vocab_size), 0, []
-        for tokens, places in self._pieces(rows, state, wanted):
+        for tokens, places in self._pieces(batch.inputs, state, are_last(batch.inputs)):
             search = Search(n, forbidden[n_found : n_found + len(places)])
             self._forward(tokens, state, places, search)
             n_found += len(places)
@@ -374,6 +367,13 @@ class Runner:
             raise InputError(
                 f"{longest} tokens, but this model reads at most {self.config.context}"
             )
+
+
+def are_last(rows: Rows) -> Tensor:
+    """True at the last token of each row. (B, T)."""
+    wanted = torch.zeros_like(rows.is_token)
+    wanted[torch.arange(rows.shape[0]), last_places(rows.is_token)] = True
+    return wanted
 
 
 def whole_rows(sequence: Integers, size: int) -> list[slice]:

@@ -103,7 +103,7 @@ def beam_tree(bundle: Bundle, request: BeamRequest) -> dict[str, Any]:
     entry = admit(asked, 0, network.config)
     batch = Batch(pad_rows([entry.read]), source=pad_rows([source]))
     logits, state = network.prefill(batch, room=entry.max_new)
-    tree, beams = Tree(bundle), Beams([entry], logits.device)
+    tree, beams = Tree(bundle), Beams([entry])
     answers: list[Answer] = []
     while not answers:
         pool = beams.pools[0]  # the search lets go of it when it is done

@@ -28,12 +28,11 @@ from lookleft.models.base import StateT
 class Beams:
     """The running hypotheses of requests that ask for the same beam."""
 
-    def __init__(self, entries: Sequence[Entry], device: torch.device) -> None:
+    def __init__(self, entries: Sequence[Entry]) -> None:
         method = entries[0].request.method
         assert isinstance(method, Beam)
         self.method = method
         self._n_needed = method.n_best if method.stop == "exact" else method.width  # that ended
-        self.device = device
         self.entries = list(entries)
         self.pools: list[list[Answer]] = [[] for _ in entries]  # what has ended
         self.paths = Paths.begin(len(self.entries))
@@ -116,7 +115,7 @@ class Beams:
         kept = [b for b, entry in enumerate(self.entries) if entry.ticket not in tickets]
         rows = np.arange(self.n_rows).reshape(self.paths.sums.shape)[kept]
         self._keep(kept)
-        return torch.from_numpy(rows.reshape(-1)).to(self.device)
+        return torch.from_numpy(rows.reshape(-1))
 
     def _settle(self) -> None:
         """Put down in arrays what the requests say, once for all steps that they share."""

@@ -78,8 +78,7 @@ class Group(Protocol):
 class Singles:
     """Requests of one row each: greedy, or drawn at random from a stream of their own."""
 
-    def __init__(self, entries: Sequence[Entry], device: torch.device) -> None:
-        self.device = device
+    def __init__(self, entries: Sequence[Entry]) -> None:
         self.entries = list(entries)
         self.streams = [_stream(entry) for entry in entries]
         self._settle()

@@ -105,7 +105,7 @@ class Lane(Generic[StateT]):
         """The newcomers after their first token; None if that was the last of all."""
         device = self.runner.device
         kind = Beams if isinstance(newcomers[0].request.method, Beam) else Singles
-        group: Group = kind(newcomers, device)
+        group: Group = kind(newcomers)
         inputs = pad_rows([entry.read for entry in newcomers]).to(device)
         source = None
         if isinstance(self.runner.config, EncoderDecoderConfig):
