@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lookleft.cli import demo as command
-from lookleft.errors import InputError
+from lookleft.errors import FileError, InputError
 
 TINY = {
     "train.steps": "3",
@@ -71,7 +71,7 @@ def test_a_second_call_uses_the_models_and_prints_the_results_as_json(
     assert (told / "honest" / "model" / "model.safetensors").stat().st_mtime_ns == before
 
 
-def test_models_of_other_settings_are_not_taken_for_these(
+def test_models_of_other_settings_are_set_aside_not_taken_for_these(
     told: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_tiny(monkeypatch)
@@ -79,6 +79,7 @@ def test_models_of_other_settings_are_not_taken_for_these(
     teller = command.Teller(tmp_path, is_fast=True, is_again=False)
     teller.trained("honest", {"train.steps": "2"})
     assert "trained with other settings" in "".join(capsys.readouterr())
+    assert "steps = 3" in (tmp_path / "honest-1" / "config.toml").read_text(encoding="utf-8")
     assert "steps = 2" in (tmp_path / "honest" / "config.toml").read_text(encoding="utf-8")
 
 
@@ -104,3 +105,12 @@ def test_an_empty_sentence_is_refused_before_anything_is_trained(tmp_path: Path)
     with pytest.raises(InputError, match="empty sentence"):
         command.demo("  ", out=tmp_path / "demo")
     assert not (tmp_path / "demo").exists()
+
+
+def test_a_folder_that_cannot_be_made_is_named_before_anything_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(FileError, match=r"file/demo: cannot be made"):
+        command.demo(out=tmp_path / "file" / "demo", fast=True)
+    assert not capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import sys
@@ -15,18 +16,20 @@ from cyclopts import Parameter
 
 from lookleft.cli.train import finish_step_on_interrupt, follow, say, silence
 from lookleft.errors import InputError
+from lookleft.files import make_folder
 
 if TYPE_CHECKING:
     from lookleft.api import Model
     from lookleft.demo.page import Story
     from lookleft.demo.story import Example
+    from lookleft.engine.pick import Engine
 
 SENTENCES = ("I am fine", "How are you?", "I am going home", "The tiger drank water")
 LANES = ("I am going home", "मैं घर जा रहा हूँ")
 CHEAT_STEPS, FAST_CHEAT_STEPS = 150, 20  # by 150 its loss is near zero
 FAST = {"train.steps": "40", "train.tokens": "1024", "train.eval_every": "40"}
 FAST_TEST = 50  # unseen sentences measured by --fast
-LENGTHS, FAST_LENGTHS = (16, 32, 64, 128, 256), (16, 32, 64)
+LENGTHS, FAST_LENGTHS = (16, 32, 64, 128, 256), (8, 16, 32)
 
 
 def demo(
@@ -105,6 +108,11 @@ class Teller:
     is_fast: bool
     is_again: bool
 
+    @property
+    def engine(self) -> Engine:
+        """What translates: torch is done with a few sentences before the engine is compiled."""
+        return "torch" if self.is_fast else "auto"
+
     def tell(self, sentences: tuple[str, ...]) -> tuple[Story, Path]:
         """All chapters in order, then the report."""
         from lookleft.bench.scale import compare_generation, compare_training
@@ -121,6 +129,7 @@ class Teller:
         from lookleft.train.track import read_metrics
 
         began = time.perf_counter()
+        make_folder(self.folder)
         chapter(1, "Training an English-Hindi translator, every sentence in one parallel pass.")
         honest = self.trained("honest", {})
         test = split().test[: FAST_TEST if self.is_fast else None]
@@ -202,16 +211,16 @@ class Teller:
         folder = self.folder / name
         wanted = read_settings(find_config("demo"), (FAST if self.is_fast else {}) | changes)
         is_there = (folder / "config.toml").exists()
-        is_other = is_there and read_settings(folder / "config.toml") != wanted
-        if is_other:
-            say(f"{folder} was trained with other settings: from the start")
-        if is_there and (is_other or self.is_again):
-            shutil.rmtree(folder)  # ours: nothing else has a config.toml of this name in there
+        if is_there and read_settings(folder / "config.toml") != wanted:
+            say(f"{folder} was trained with other settings: now {set_aside(folder)}")
+            is_there = False
+        elif is_there and self.is_again:
+            shutil.rmtree(folder)
             is_there = False
         if is_there:
             run = Run.resume(folder)
             if run.is_finished and is_reuse_wanted(folder):
-                return load(folder)
+                return load(folder, engine=self.engine)
             if run.is_finished:
                 shutil.rmtree(folder)
                 is_there = False
@@ -222,7 +231,14 @@ class Teller:
         if not run.is_finished:
             say("stopped and saved. The same command goes on from here")
             sys.exit(130)
-        return load(folder)
+        return load(folder, engine=self.engine)
+
+
+def set_aside(folder: Path) -> Path:
+    """Move a folder out of the way, to a name that is free, which is given."""
+    names = (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(1))
+    free = next(name for name in names if not name.exists())
+    return folder.rename(free)
 
 
 def is_reuse_wanted(folder: Path) -> bool:
