@@ -91,8 +91,16 @@ def test_scores_are_those_of_what_was_written(writer: Model, translator: Model) 
     assert scores[-5:] == pytest.approx(written.log_probs, abs=1e-4)
     [[best]] = translator.translations(["I am"], max_new=5, beam=3)
     assert best.answer.log_probs is not None
-    source = [*translator.encode("I am"), 2]
-    found = translator.score([*best.ids, *[2] * (best.answer.finish == "end")], source=source)
+    found = translator.score([*best.ids, *[2] * (best.answer.finish == "end")], source="I am")
+    assert found == pytest.approx(best.answer.log_probs, abs=1e-4)
+
+
+def test_a_translator_scores_texts_as_it_was_trained_to_read_them(tmp_path: Path) -> None:
+    model = lookleft.load("en-hi", engine="torch")
+    [[best]] = model.translations(["How are you?"])
+    assert best.answer.log_probs is not None
+    assert best.answer.finish == "end"
+    found = model.score(best.text, source="How are you?")
     assert found == pytest.approx(best.answer.log_probs, abs=1e-4)
 
 

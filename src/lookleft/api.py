@@ -166,9 +166,9 @@ class Model(Bundle):
 
         A translator scores `text` as the translation of `source`.
         """
-        return score_ids(
-            self.network, self._ids(text), None if source is None else self._ids(source)
-        )
+        target = self.encode(text) if isinstance(text, str) else text
+        given = self.encode_source(source) if isinstance(source, str) else source
+        return score_ids(self.network, target, given)
 
     def runner(
         self, *, is_cached: bool = True, say: Callable[[str], None] | None = None
@@ -207,9 +207,6 @@ class Model(Bundle):
             runner=self.runner() if runner is None else runner,
             draft=guesser,
         )
-
-    def _ids(self, text: Prompt) -> Sequence[int]:
-        return self.encode(text) if isinstance(text, str) else text
 
 
 def load(

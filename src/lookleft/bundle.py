@@ -26,7 +26,7 @@ from lookleft.files import (
 from lookleft.interop.hf import load_hf, save_hf
 from lookleft.interop.hf.folder import MAX_CONFIG_BYTES, MAX_CONFIG_DEPTH, read_config
 from lookleft.interop.places import Place, assemble, shapes_of
-from lookleft.models import AnyModel
+from lookleft.models import AnyModel, EncoderDecoder
 from lookleft.quantised import (
     PART,
     Kind,
@@ -65,16 +65,20 @@ class Bundle:
     source_tokenizer: Tokenizer | None = None  # of a translator whose sides share no vocabulary
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, with the special tokens that this model's tokenizer adds."""
-        if self.tokenizer is None:
-            raise InputError("this model came without a tokenizer: give ids instead of text")
-        return self.tokenizer.encode(text, template=True)
+        """The ids of a text, with the special tokens that this model was trained to read."""
+        return self._encode(text, self.tokenizer)
 
     def encode_source(self, text: str) -> list[int]:
         """The ids of a text to be translated: as `encode`, with the source side's vocabulary."""
-        if self.source_tokenizer is None:
-            return self.encode(text)
-        return self.source_tokenizer.encode(text, template=True)
+        return self._encode(text, self.source_tokenizer or self.tokenizer)
+
+    def _encode(self, text: str, tokenizer: Tokenizer | None) -> list[int]:
+        if tokenizer is None:
+            raise InputError("this model came without a tokenizer: give ids instead of text")
+        ids, eos = tokenizer.encode(text, template=True), tokenizer.specials.eos
+        if isinstance(self.network, EncoderDecoder) and eos is not None and ids[-1:] != [eos]:
+            ids.append(eos)  # both sides of a translator end, whether or not a template says so
+        return ids
 
     def audit_subject(self) -> nn.Module:
         """What the audit should call instead of this bundle."""
@@ -175,6 +179,12 @@ def load(path: str | Path | None = None, *, dtype: torch.dtype = torch.float32) 
         )
     if (path / "model" / "config.json").exists():
         path = path / "model"  # a run folder keeps its model there
+    elif (path / "config.toml").exists() and not (path / "config.json").exists():
+        raise FileError(
+            f"{path}: this run has not ended, so it has no model yet. Go on with it: "
+            f"lookleft train --resume --out {path}"
+            + (f"; or take the best so far, {path / 'best'}" if (path / "best").exists() else "")
+        )
     theirs = read_config(path)
     is_own = theirs.get("model_type") == OWN_TYPE
     few: dict[str, Quantised] = {}

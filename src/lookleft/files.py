@@ -115,6 +115,15 @@ def format_json(value: dict[str, Any]) -> bytes:
     return text.encode("utf-8")
 
 
+def append_line(path: Path, text: str) -> None:
+    """Put a line to the end of a text file, which is made if it is missing."""
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"{text}\n")
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written: {error.strerror}") from error
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace the file at `path` by `data`: at every moment it holds the old bytes or the new.
 

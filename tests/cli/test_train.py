@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from lookleft.bundle import load
 from lookleft.cli.display import plain_line
 from lookleft.cli.main import app
-from lookleft.cli.train import parse_words
+from lookleft.cli.train import log, parse_words
 from lookleft.errors import ConfigError, FileError, InputError, LookleftError
 from lookleft.nn import fused
 from lookleft.train.run import Event, Run
+from lookleft.train.settings import read_settings
 
 SETTINGS = {
     "text.kind": "char",
@@ -32,6 +34,10 @@ SMALL = [word for name, value in SETTINGS.items() for word in (f"--{name}", valu
 
 def run(*arguments: str) -> None:
     app(["train", *arguments], result_action="return_value")
+
+
+def settings_of(pairs: str) -> dict[str, str]:
+    return SETTINGS | {"data.train": pairs, "data.dev": pairs}
 
 
 @pytest.fixture
@@ -216,3 +222,52 @@ def test_a_misspelt_option_is_named(tmp_path: Path) -> None:
 def test_words_that_are_no_settings_are_refused(words: tuple[str, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_words(words)
+
+
+def test_a_run_can_be_ended_where_it_stands(
+    pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    settings = read_settings(None, settings_of(pairs) | {"train.steps": "9"})
+    list(Run.start(out, settings).train(lambda: True))
+    with pytest.raises(FileError, match=f"lookleft train --resume --out {out}"):
+        load(out)
+    run("--resume", "--out", str(out), "--train.steps", "1")
+    assert "nothing to do: this run finished at step 1" in capsys.readouterr().err
+    assert load(out).tokenizer is not None
+    assert "1 of 1" in (out / "model" / "README.md").read_text()
+
+
+def test_a_resumed_run_takes_no_other_config(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="leave out demo"):
+        run("demo", "--resume", "--out", str(tmp_path / "run"))
+
+
+def test_another_order_of_data_is_announced(
+    pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    Run.start(out, read_settings(None, settings_of(pairs))).save()
+    run("--resume", "--out", str(out), "--train.seed", "9")
+    told = capsys.readouterr().err
+    assert "another order of data than before: train.seed changed" in told
+    assert "same order" not in told
+
+
+def test_lines_that_are_left_out_are_told_and_logged(
+    pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path(pairs).open("a") as file:
+        file.write("one " * 60 + "\tone\n")
+    files = ["--data.train", pairs, "--data.dev", pairs]
+    run("--out", str(tmp_path / "run"), *files, *SMALL)
+    assert "left out of the training text, 51 lines so far: too many tokens 1 (line 51)" in (
+        capsys.readouterr().err
+    )
+    assert "too many tokens 1" in (tmp_path / "run" / "train.log").read_text()
+
+
+def test_a_log_that_cannot_be_written_is_an_error_in_words(tmp_path: Path) -> None:
+    (tmp_path / "train.log").mkdir()
+    with pytest.raises(FileError, match=r"train\.log: cannot be written"):
+        log(tmp_path, "a line")

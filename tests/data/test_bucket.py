@@ -24,7 +24,7 @@ from lookleft.data.bucket import (
     examples_in,
     fill_rows,
 )
-from lookleft.data.corpus import TextDocuments, TsvPairs
+from lookleft.data.corpus import LeftOut, TextDocuments, TsvPairs
 from lookleft.data.examples import Example, Examples, kept, pair_examples, text_examples
 from lookleft.errors import InputError
 from lookleft.text.tokenizer import Tokenizer
@@ -191,7 +191,7 @@ def test_what_does_not_fit_is_counted_by_line() -> None:
     lengths = [(2, 2), (50, 2), (2, 50), (9, 2), (2, 2)]
     feed = Feed(made_of(lengths), ByLength(tokens=20, max_len=8), seed=0, n_epochs=1)
     assert sorted(e.line for batch in feed for e in batch) == [1, 9]
-    assert (feed.dropped.count, feed.dropped.first_lines) == (3, [3, 5, 7])
+    assert feed.summary.left_out == {"too many tokens": LeftOut(3, [3, 5, 7])}
 
 
 def test_similar_lengths_go_together_and_waste_little() -> None:
@@ -245,7 +245,8 @@ def test_packing_predicts_every_token_but_the_first_once(
     assert sorted(predicted) == [
         start + place for start, size in zip(starts, sizes, strict=True) for place in range(1, size)
     ]
-    assert feeds[0].dropped.count == len(sizes) - len(long_enough)
+    left_out = feeds[0].summary.left_out.get("a single token", LeftOut())
+    assert left_out.count == len(sizes) - len(long_enough)
 
 
 def test_rows_are_filled_well() -> None:
@@ -266,7 +267,7 @@ def test_impossible_settings_and_data_are_refused() -> None:
         Feed(made_of([]), ByLength(9), seed=0, window=1, share=Share(0, 2))
     with pytest.raises(InputError, match="0 examples behind line 0, too few"):
         next(Feed(made_of([]), ByLength(9), seed=0))
-    with pytest.raises(InputError, match="1 did not fit"):
+    with pytest.raises(InputError, match=r"too many tokens 1 \(line 1\)"):
         next(Feed(made_of([(9, 9)]), ByLength(9), seed=0))
     with pytest.raises(InputError, match="beyond the data"):
         next(Feed(made_of([(1, 1)]), ByLength(9), seed=0, start=Position(batch=7)))

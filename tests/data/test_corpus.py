@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lookleft.data.corpus import (
+    EMPTY,
+    TOO_LONG,
     Corpus,
     JsonLines,
     JsonPairs,
+    LeftOut,
     Line,
     Pair,
     ParallelPairs,
@@ -78,11 +82,12 @@ def test_lines_and_documents_of_plain_text(tmp_path: Path) -> None:
     file.write_text("One.\n\nTwo.\n<|endoftext|>\n<|endoftext|>\nThree.\nFour.", "utf-8")
     reader = TextLines(file).read()
     assert [line.line for line in reader] == [1, 3, 4, 5, 6, 7]
-    assert (reader.summary.n_given, reader.summary.n_empty) == (6, 1)
+    assert reader.summary.n_given == 6
+    assert reader.summary.left_out == {EMPTY: LeftOut(1, [2])}
     documents = TextDocuments(file)
     reader = documents.read()
     assert list(reader) == [Line("One.\n\nTwo.", 4), Line("Three.\nFour.", 7)]
-    assert reader.summary.first_empty == [5]
+    assert reader.summary.left_out == {EMPTY: LeftOut(1, [5])}
     assert list(documents.read(after=4)) == [Line("Three.\nFour.", 7)]
 
 
@@ -102,7 +107,7 @@ def test_json_lines_give_the_string_under_their_key(tmp_path: Path) -> None:
     file.write_text('{"body": "a\\nb"}\n\n{"body": " "}\n', "utf-8")
     reader = JsonLines(file, "body").read()
     assert list(reader) == [Line("a\nb", 1)]
-    assert reader.summary.first_empty == [2, 3]
+    assert reader.summary.left_out == {EMPTY: LeftOut(2, [2, 3])}
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
@@ -115,8 +120,9 @@ def test_lines_too_long_are_counted_and_the_rest_goes_on(
     file.write_bytes(pack(text.encode()))
     reader = TsvPairs(file, max_bytes=100).read()
     assert [pair.line for pair in reader] == [1, 3, 5]
-    assert (reader.summary.n_given, reader.summary.n_too_long) == (3, 3)
-    assert reader.summary.first_too_long == [2, 4, 6]
+    assert reader.summary.n_given == 3
+    assert reader.summary.left_out == {TOO_LONG: LeftOut(3, [2, 4, 6])}
+    assert str(reader.summary) == "longer than a line may be 3 (line 2, 4, 6)"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +154,7 @@ def test_empty_sides_can_be_skipped_but_are_counted(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("a\tb\n\tc\n\nd\te\n", "utf-8")
     reader = TsvPairs(tmp_path / "x", skip_empty=True).read()
     assert [pair.line for pair in reader] == [1, 4]
-    assert (reader.summary.n_empty, reader.summary.first_empty) == (2, [2, 3])
+    assert reader.summary.left_out == {EMPTY: LeftOut(2, [2, 3])}
 
 
 def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
@@ -195,7 +201,7 @@ def test_the_real_corpora_read_whole(shared_data: Path) -> None:
     assert len(list(ParallelPairs(folder / "train.en.gz", folder / "train.de.gz"))) == 29_000
     reader = TsvPairs(shared_data / "en-hi" / "train.tsv.gz").read()
     assert sum(1 for _ in reader) == 135_051
-    assert (reader.summary.n_empty, reader.summary.n_too_long) == (0, 0)
+    assert not reader.summary.left_out
     assert len(list(TextDocuments(shared_data / "tinystories" / "valid.txt"))) == 101
 
 
@@ -212,3 +218,13 @@ def test_any_bytes_give_pairs_or_a_lookleft_error(tmp_path: Path, data: st.DataO
     (tmp_path / "x").write_bytes(content)
     with contextlib.suppress(LookleftError):
         list(kind(tmp_path / "x", max_bytes=20))
+
+
+@pytest.mark.parametrize("n_left", [95, 60, 40])
+def test_a_side_that_ends_early_is_said_to_end(n_left: int, tmp_path: Path) -> None:
+    draw = random.Random(1)
+    words = [" ".join("word" for _ in range(draw.randint(1, 30))) for _ in range(100)]
+    (tmp_path / "en").write_text("\n".join(words))
+    (tmp_path / "hi").write_text("\n".join(words[:n_left]))
+    with pytest.raises(FileError, match=rf"line {n_left + 1}\n.*hi ends before it"):
+        list(ParallelPairs(tmp_path / "en", tmp_path / "hi"))

@@ -79,7 +79,8 @@ def test_long_texts_are_cut_and_nothing_of_them_is_lost() -> None:
     for line in (1, 2, 4):
         pieces = [e.target for batch in batches for e in batch if e.line == line]
         assert sorted(id for piece in pieces for id in piece) == sorted(texts[line - 1])
-    assert feed.dropped.first_lines == [3]  # begin and end alone
+    [left_out] = feed.summary.left_out.values()
+    assert left_out.first_lines == [3]  # begin and end alone
 
 
 def test_impossible_covers_are_refused() -> None:

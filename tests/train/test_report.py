@@ -111,9 +111,9 @@ def test_samples_come_back_as_they_went_but_for_line_breaks(folder: Path, tmp_pa
     assert list(read_samples(tmp_path)) == [7]
 
 
-def test_seconds_that_fall_begin_a_new_sitting() -> None:
-    rows = [{"seconds": s} for s in (1.0, 5.0, 2.0, 3.0)]
-    assert sittings(rows) == [{"seconds": 5.0}, {"seconds": 3.0}]
+def test_a_sitting_is_what_began_at_one_step() -> None:
+    rows = [{"since": n, "seconds": s} for n, s in ((0, 1.0), (0, 5.0), (7, 6.0), (7, 9.0))]
+    assert sittings(rows) == [rows[1], rows[3]]  # though its clock passed that of the first
     assert sittings([]) == []
     assert [clock(59), clock(3_723)] == ["0:59", "1:02:03"]
 

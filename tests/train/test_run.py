@@ -167,3 +167,70 @@ def test_the_newest_checkpoint_that_is_sound_is_taken(pairs: Path, tmp_path: Pat
     assert Run.resume(tmp_path / "run").progress.step == 6
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     assert Run.resume(tmp_path / "run").progress.step == 0
+
+
+def test_what_is_put_over_the_settings_stays(pairs: Path, tmp_path: Path) -> None:
+    Run.start(tmp_path / "run", settings_for(pairs)).save()
+    Run.resume(tmp_path / "run", {"train.lr": "0.5"})
+    assert Run.resume(tmp_path / "run").settings.train.lr == 0.5
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"train.choose": "bleu", "train.eval_sentences": "0"}, "needs task"),
+        ({"train.choose": "chrf", "task": "lm"}, "needs task"),
+        ({"train.bleu_tokenize": "13b"}, "bleu_tokenize"),
+        ({"data.bpe_dropout": "0.1", "text.kind": "unigram"}, "data.bpe_dropout needs"),
+        ({"model.positions.kind": "learned", "model.positions.max_len": "16"}, "has 16 places"),
+        ({"data.document_end": "END"}, "data.document_end is for lm"),
+        ({"train.seed": str(2**63)}, "train.seed"),
+    ],
+)
+def test_settings_that_would_fail_later_are_refused_at_once(
+    overrides: dict[str, str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_settings(None, overrides)
+
+
+def test_text_of_which_nothing_fits_is_refused_before_a_folder_is_made(
+    pairs: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"data\.train: there is nothing in it to use"):
+        Run.start(tmp_path / "run", settings_for(pairs, data__max_tokens="2"))
+    long = tmp_path / "long.tsv"
+    long.write_text("one " * 30 + "\t" + "one " * 30 + "\n")
+    with pytest.raises(ConfigError, match=r"data\.dev: there is nothing in it to use"):
+        Run.start(tmp_path / "run", settings_for(pairs, data__dev=str(long)))
+    assert not (tmp_path / "run").exists()
+
+
+def test_pairs_that_are_left_out_are_counted(pairs: Path, tmp_path: Path) -> None:
+    n_lines = len(pairs.read_text().splitlines())
+    with pairs.open("a") as file:
+        file.write("one " * 30 + "\t" + "one\n")
+    run = Run.start(tmp_path / "run", settings_for(pairs))
+    next(iter(run.train()))
+    assert run.read.n_given == n_lines + 1
+    assert str(run.read) == f"too many tokens 1 (line {n_lines + 1})"
+
+
+def test_documents_of_many_lines_are_trained_on_whole(tmp_path: Path) -> None:
+    text = tmp_path / "stories.txt"
+    text.write_text("One.\nTwo.\nEND\nThree.\nEND\n" * 20)
+    changes = {"task": "lm", "data__document_end": "END", "train__eval_sentences": "0"}
+    run = Run.start(tmp_path / "run", settings_for(text, **changes))
+    next(iter(run.train()))
+    assert run.read.n_given == 40
+
+
+def test_a_change_of_origins_is_noticed(tmp_path: Path) -> None:
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    origins = tmp_path / "pairs.origin.txt"
+    n_lines = len(pairs.read_text().splitlines())
+    origins.write_text("good\n" * (n_lines - 1) + "bad\n")
+    Run.start(tmp_path / "run", settings_for(pairs, data__origins='["good"]')).save()
+    origins.write_text("bad\n" + "good\n" * (n_lines - 1))
+    with pytest.raises(ConfigError, match=r"origins: has changed since"):
+        Run.resume(tmp_path / "run")

@@ -99,3 +99,12 @@ def test_forgetting_keeps_what_is_before(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     forget_after(tmp_path, 2)
     assert read_metrics(tmp_path) == rows[:2]
+
+
+def test_a_run_whose_log_was_cut_short_goes_on(tmp_path: Path) -> None:
+    settings = small_settings(write_pairs(tmp_path / "pairs.tsv"), train__save_every="2")
+    next(iter(Run.start(tmp_path / "run", settings).train(lambda: True)))
+    path = tmp_path / "run" / "metrics.jsonl"
+    path.write_text(path.read_text() + '{"step": 3, "lo')  # as a full disk leaves it
+    list(Run.resume(tmp_path / "run").train())
+    assert [row["step"] for row in read_metrics(tmp_path / "run")] == [1, 2, 3, 4]

@@ -43,15 +43,13 @@ def check(
     json_
         Print JSON.
     """
-    import torch
-
     from lookleft.cli.recipes import find_config
+    from lookleft.cli.talk import use_threads
     from lookleft.cli.train import parse_words
     from lookleft.files import write_json
     from lookleft.train.settings import read_settings
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    use_threads(threads)
     word, given = parse_words(config)
     settings = read_settings(None if word is None else find_config(word), given)
     found = look(settings)
@@ -166,13 +164,14 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str, str]]:
             f"{found['config']['options']} options, {len(found['config']['changed'])} changed from "
             f"defaults",
         ),
-        ("data", "ok", f"train {data['n_train']:,} · dev {data['n_dev']:,}"),
+        ("data", "ok", f"train {data['n_train']:,} · dev {data['n_dev']:,} {data['unit']}"),
     ]
     if not data["is_whole"]:
         told.append(("", "note", f"only the first {data['n_train']:,} records were looked at"))
     if data["n_too_long"]:
         over = f"{data['n_too_long']:,} pairs longer than {found['max_tokens']} tokens"
-        told.append(("", "note", f"{over} will be left out    (--data.max-tokens)"))
+        options = "(--data.max-tokens, --train.tokens)"
+        told.append(("", "note", f"{over} will be left out    {options}"))
     if data["n_shared"]:
         told.append(("", "note", f"also in train: {data['n_shared']:,} of the dev sentences"))
     if data["target"]["n_not_nfc"]:

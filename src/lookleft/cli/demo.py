@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from lookleft.cli.train import finish_step_on_interrupt, follow, say, silence
+from lookleft.cli.talk import say
+from lookleft.cli.train import finish_step_on_interrupt, follow, silence
 from lookleft.errors import InputError
 from lookleft.files import make_folder
 
@@ -204,14 +205,15 @@ class Teller:
     def trained(self, name: str, changes: dict[str, str]) -> Model:
         """The model of that name: found finished, gone on with, or trained from nothing."""
         from lookleft.api import load
-        from lookleft.cli.recipes import find_config
+        from lookleft.cli.recipes import find_recipe
+        from lookleft.train.prepare import is_begun_with
         from lookleft.train.run import Run
         from lookleft.train.settings import read_settings
 
         folder = self.folder / name
-        wanted = read_settings(find_config("demo"), (FAST if self.is_fast else {}) | changes)
+        wanted = read_settings(find_recipe("demo"), (FAST if self.is_fast else {}) | changes)
         is_there = (folder / "config.toml").exists()
-        if is_there and read_settings(folder / "config.toml") != wanted:
+        if is_there and not is_begun_with(folder, wanted):
             say(f"{folder} was trained with other settings: now {set_aside(folder)}")
             is_there = False
         elif is_there and self.is_again:

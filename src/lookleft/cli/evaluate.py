@@ -71,25 +71,29 @@ def evaluate(
     json_
         Print one JSON object.
     """
-    import torch
-
     from lookleft.bundle import load
+    from lookleft.cli.talk import use_threads
+    from lookleft.evaluate.bleu import check_tokenize
+    from lookleft.files import check_writable
 
-    if threads is not None:
-        torch.set_num_threads(threads)
+    use_threads(threads)
     bundle = load(model)
     if text is not None:
         if src or ref:
             raise InputError("give either --text, or --src and --ref")
         result = of_text(model, bundle, text)
     elif src is not None and ref is not None:
-        options = {"tokenize": tokenize or tokenize_of(model, bundle), "lowercase": lowercase}
+        way = tokenize or tokenize_of(model, bundle)
+        check_tokenize(way)
+        options = {"tokenize": way, "lowercase": lowercase}
         sources, references = read_sides(src, ref)
+        if out is not None:
+            check_writable(out.parent)
+        other = other_outputs(against, hyp, sources, beam)  # first: what is wrong is found at once
         outputs = translated(bundle, sources, beam)
         if out is not None:
             write_lines(out, outputs)
         result = of_translations(bundle, sources, outputs, references, options)
-        other = other_outputs(against, hyp, sources, beam)
         if other is not None:
             result["against"] = compared(outputs, other, references, options)
         result["beam"] = beam
@@ -127,13 +131,16 @@ def of_translations(
 def of_text(model: str, bundle: Bundle, path: Path) -> dict[str, Any]:
     """The figures of a language model, by name; it reads the file as it was trained to."""
     from lookleft.data.stream import read_stream
+    from lookleft.evaluate.judge import Reading
     from lookleft.evaluate.perplexity import text_surprise
 
     settings = settings_of(model)
-    if settings is not None and settings.data.stream:
-        surprise = text_surprise(bundle, [read_stream(path)], settings.train.length)
-    else:
+    if settings is None:
         surprise = text_surprise(bundle, read_texts(path))
+    else:
+        data = settings.data
+        texts = [read_stream(path)] if data.stream else read_texts(path, data.document_end)
+        surprise = Reading.of(settings).surprise(bundle, texts)
     return {
         "loss": surprise.loss,
         "perplexity": surprise.perplexity,
@@ -206,11 +213,12 @@ def read_sides(src: Path, ref: Path) -> tuple[list[str], list[str]]:
     return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
-def read_texts(path: Path) -> list[str]:
-    """The lines of a file that are not empty."""
-    from lookleft.data.corpus import TextLines
+def read_texts(path: Path, end: str | None = None) -> list[str]:
+    """The lines of a file that are not empty, or its documents if such a line ends each."""
+    from lookleft.data.corpus import TextDocuments, TextLines
 
-    return [line.text for line in TextLines(path)]
+    corpus = TextLines(path) if end is None else TextDocuments(path, end)
+    return [line.text for line in corpus]
 
 
 def every_line(path: Path) -> list[str]:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from lookleft.cli.recipes import CONFIG
 from lookleft.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def init(
         text = "".join(_line(pair, task, src, tgt) for pair in pairs)
         write_atomically(folder / "data" / f"{name}.{ending}", text.encode("utf-8"))
     write_atomically(folder / "data" / "LICENSE", LICENSE.encode("utf-8"))
-    config = folder / "lookleft.toml"
+    config = folder / CONFIG
     head = HEAD.format(file=config)
     write_atomically(config, (head + commented_toml(values)).encode("utf-8"))
     counts = " · ".join(f"{name} {len(pairs):,}" for name, pairs in parts.items())

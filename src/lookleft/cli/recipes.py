@@ -15,6 +15,8 @@ import lookleft
 from lookleft.errors import FileError, InputError
 from lookleft.files import write_atomically
 
+CONFIG = "lookleft.toml"  # of a folder that `lookleft init` makes
+
 
 def ls(*, json_: Annotated[bool, Parameter(name="--json", negative="")] = False) -> None:
     """List the recipes that come with lookleft.
@@ -83,8 +85,12 @@ def find_config(word: str) -> Path:
     path = Path(word)
     if path.is_file():
         return path
+    if (path / CONFIG).is_file():  # a folder that `lookleft init` made
+        return path / CONFIG
     known = find_recipes()
-    if path.stem in known and path.parent in (Path(), Path("recipes")):
+    # Not NAME.toml by itself: that would be a copy of the recipe, looked for in the wrong folder.
+    is_recipe = path.parent == Path("recipes") and path.suffix == ".toml"
+    if word in known or (is_recipe and path.stem in known):
         return known[path.stem]
     meant = get_close_matches(path.stem, known, n=1)
     hint = f"did you mean {meant[0]} ?" if meant else f"recipes are {', '.join(known)}"

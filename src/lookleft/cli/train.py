@@ -9,13 +9,15 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from lookleft.cli.talk import say, use_threads
 from lookleft.errors import FileError, InputError
+from lookleft.files import append_line
 
 if TYPE_CHECKING:
     from lookleft.train.run import Run
@@ -24,6 +26,13 @@ if TYPE_CHECKING:
 PEEKS = (
     "WARNING  model.mask = 'none': this model PEEKS at the future. Its loss will look wonderful "
     "and mean nothing"
+)
+
+# What decides which examples come when.
+ORDER = (
+    *("train.seed", "train.tokens", "train.length", "train.length_warmup"),
+    *("data.train", "data.origins", "data.add_phrases", "data.skip_empty", "data.max_tokens"),
+    *("data.bpe_dropout", "data.stream", "data.dev_share"),
 )
 
 
@@ -70,12 +79,7 @@ def train(
     json_
         Print one JSON object per event instead of a table.
     """
-    import torch
-
-    if threads is not None:
-        if threads < 1:
-            raise InputError(f"--threads {threads}: at least one is needed")
-        torch.set_num_threads(threads)
+    use_threads(threads)
     word, given = parse_words(config)
     if device is not None:
         given["train.device"] = device
@@ -93,7 +97,9 @@ def train(
         if remark:
             say(remark)
         if run.is_finished:
-            if world.is_main and not (run.folder / "model" / "README.md").exists():
+            if world.is_main and not (run.folder / "model").exists():
+                run.save_result()  # fewer steps were asked for than it had done
+            if world.is_main and not is_concluded(run.folder):
                 conclude(run)  # it was cut short after its last step
             say(nothing_left(run))
             return
@@ -114,6 +120,11 @@ def open_run(
     word: str | None, out: Path | None, given: dict[str, str], world: World, *, is_resume: bool
 ) -> Run:
     """The run that the words ask for; under torchrun, which repeats a command, also a begun one."""
+    if is_resume and word is not None and out is not None:
+        raise InputError(
+            f"--resume goes on with the settings in {out}: leave out {word}, and give what is to "
+            f"change by name, as in --train.steps 9000"
+        )
     if world.size > 1 and out is None:
         raise InputError("several processes need one folder: say which with --out FOLDER")
     if is_resume or world.from_main(is_begun(word, out, given))[0]:
@@ -144,7 +155,8 @@ def carry_out(run: Run, asked: list[int], *, as_json: bool, is_plain: bool) -> N
     try:
         follow(run, asked, as_json=as_json, is_plain=is_plain)
     except Exception:
-        log(run.folder, traceback.format_exc())
+        with suppress(FileError):  # of a full disk, which may be what went wrong
+            log(run.folder, traceback.format_exc())
         raise
     if run.is_finished:
         conclude(run)
@@ -157,6 +169,12 @@ def conclude(run: Run) -> None:
     for line in finish(run):
         say(line)
         log(run.folder, line)
+
+
+def is_concluded(folder: Path) -> bool:
+    """Whether the card is there, and about this model: a run may go on after its end."""
+    card, weights = folder / "model" / "README.md", folder / "model" / "model.safetensors"
+    return card.exists() and card.stat().st_mtime_ns >= weights.stat().st_mtime_ns
 
 
 def started(word: str | None, out: Path | None, given: dict[str, str], world: World) -> Run:
@@ -180,10 +198,14 @@ def started(word: str | None, out: Path | None, given: dict[str, str], world: Wo
 
 def resumed(word: str | None, out: Path | None, given: dict[str, str], world: World) -> Run:
     """A run taken up again, announced. Its folder may be given as a word or as --out."""
+    from lookleft.train.keys import changed_keys
     from lookleft.train.run import Run
+    from lookleft.train.settings import read_settings
 
     folder = out or (Path(word) if word else newest_run())
+    before = read_settings(folder / "config.toml")
     run = Run.resume(folder, given, world)
+    reordering = changed_keys(before, run.settings, ORDER)
     train, progress = run.settings.train, run.progress
     words = [f"resuming {folder} at step {progress.step:,} (epoch {progress.position['epoch']})"]
     if train.patience:
@@ -191,12 +213,14 @@ def resumed(word: str | None, out: Path | None, given: dict[str, str], world: Wo
     if progress.best is not None:
         words.append(f"best dev {train.choose} {progress.best:.4g}")
     n_before = progress.position["n_processes"]
-    is_same = n_before == world.size or not progress.step
-    words.append(
-        "same order of data as an uninterrupted run"
-        if is_same
-        else f"what is left of the data is shared by {world.size}, not {n_before} processes"
-    )
+    if reordering:
+        words.append(f"another order of data than before: {', '.join(reordering)} changed")
+    elif n_before == world.size or not progress.step:
+        words.append("same order of data as an uninterrupted run")
+    else:
+        words.append(
+            f"what is left of the data is shared by {world.size}, not {n_before} processes"
+        )
     say(" · ".join(words))
     return run
 
@@ -208,8 +232,15 @@ def follow(run: Run, asked: list[int], *, as_json: bool, is_plain: bool) -> None
     from lookleft.train.samples import samples_of
 
     run.judge = make_judge(run.settings)
+    is_told = False
     with make_display(run, as_json=as_json, is_plain=is_plain) as display:
         for event in run.train(lambda: bool(asked)):
+            if run.read.left_out and not is_told:
+                is_told = True
+                n_lines = f"{run.read.n_given:,} lines so far"
+                remark = f"left out of the training text, {n_lines}: {run.read}"
+                say(remark)
+                log(run.folder, remark)
             display.show(event, samples_of(run.folder, event.step))
             log(run.folder, plain_line(run, event), has_time=True)
 
@@ -234,23 +265,16 @@ def nothing_left(run: Run) -> str:
     )
 
 
-def say(text: str) -> None:
-    """Talk goes to stderr; results go to stdout."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def log(folder: Path, text: str, *, has_time: bool = False) -> None:
     """Put a line into train.log."""
     stamp = "" if has_time else f"{time.strftime('%H:%M:%S')} "
-    with (folder / "train.log").open("a", encoding="utf-8") as file:
-        file.write(f"{stamp}{text.rstrip()}\n")
+    append_line(folder / "train.log", f"{stamp}{text.rstrip()}")
 
 
 def note_command(folder: Path) -> None:
     """Keep what was typed, in command.txt and in the log."""
     typed = shlex.join(["lookleft", *sys.argv[1:]])
-    with (folder / "command.txt").open("a", encoding="utf-8") as file:
-        file.write(f"{typed}\n")
+    append_line(folder / "command.txt", typed)
     log(folder, f"{time.strftime('%Y-%m-%d')} $ {typed}")
 
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import random
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
+from lookleft.data.corpus import Summary
 from lookleft.data.examples import Example, Examples
 from lookleft.errors import InputError
 
@@ -22,7 +23,6 @@ Item = TypeVar("Item")
 Row = list[Example]
 """Documents, or parts of them, that share a row; `pack_documents` takes their ids."""
 
-_SHOWN = 10
 _TAIL = 1_024  # examples that are no window of their own; also the most processes
 
 
@@ -60,21 +60,12 @@ class Share:
             raise InputError(f"rank={self.rank} is not in a world of {self.world_size}")
 
 
-@dataclass
-class Dropped:
-    """How many examples did not fit since the feed was made, and the lines of the first few."""
-
-    count: int = 0
-    first_lines: list[int] = field(default_factory=list)
-
-    def add(self, line: int) -> None:
-        self.count += 1
-        if len(self.first_lines) < _SHOWN:
-            self.first_lines.append(line)
-
-
 class Cutter(Protocol[Item]):
     """How a window becomes batches."""
+
+    @property
+    def misfit(self) -> str:
+        """What is wrong with an example that does not fit, in words."""
 
     def fits(self, example: Example) -> bool:
         """Whether the example can be in a batch at all."""
@@ -93,6 +84,10 @@ class ByLength:
 
     def __post_init__(self) -> None:
         _check_positive(tokens=self.tokens, max_rows=self.max_rows, max_len=self.max_len)
+
+    @property
+    def misfit(self) -> str:
+        return "too many tokens"
 
     def fits(self, example: Example) -> bool:
         """Whether it has at most `max_len` ids a side and alone keeps to the budget."""
@@ -132,6 +127,10 @@ class Packed:
     def __post_init__(self) -> None:
         _check_positive(length=self.length, n_rows=self.n_rows)
 
+    @property
+    def misfit(self) -> str:
+        return "a single token"
+
     def fits(self, example: Example) -> bool:
         """Whether it has a second token, and so anything to predict."""
         return len(example.target) > 1
@@ -152,7 +151,7 @@ class Feed(Iterator[list[Item]]):
     """Batches for one process, epoch after epoch; `position` is where to go on after the last.
 
     Every process gets equally many batches, and no example comes twice in an epoch. What did not
-    fit is counted in `dropped`.
+    fit is counted in `summary`.
     """
 
     def __init__(
@@ -165,6 +164,7 @@ class Feed(Iterator[list[Item]]):
         n_epochs: int | None = None,
         share: Share | None = None,
         start: Position | None = None,
+        summary: Summary | None = None,
     ) -> None:
         """`seed` None leaves everything in order, for validation; `n_epochs` None never ends."""
         self._examples, self._cutter, self._seed = examples, cutter, seed
@@ -172,7 +172,7 @@ class Feed(Iterator[list[Item]]):
         if min(window, _TAIL) < self._share.world_size:
             raise InputError(f"window={window} is too small for {self._share.world_size} processes")
         self.position = (start or Position()).for_processes(self._share.world_size)
-        self.dropped = Dropped()
+        self.summary = Summary() if summary is None else summary
         self._batches = self._all_batches(self.position)
 
     def __next__(self) -> list[Item]:
@@ -212,7 +212,7 @@ class Feed(Iterator[list[Item]]):
             if len(window) < n:
                 raise InputError(
                     f"{len(window)} examples behind line {at.line}, too few for {n} process(es);"
-                    f" {self.dropped.count:,} did not fit"
+                    f" left out so far: {str(self.summary) or 'none'}"
                 )
             yield window, is_last
 
@@ -225,7 +225,7 @@ class Feed(Iterator[list[Item]]):
             if self._cutter.fits(example):
                 yield example
             else:
-                self.dropped.add(line)
+                self.summary.leave_out(line, self._cutter.misfit)
 
     def _share_of(self, window: list[Example], at: Position) -> list[list[Item]]:
         """This process's batches of a window."""

@@ -19,6 +19,8 @@ from lookleft.files import parse_json
 
 _MAX_DEPTH = 32
 _SHOWN = 10
+EMPTY = "empty"
+TOO_LONG = "longer than a line may be"
 
 
 @dataclass(frozen=True)
@@ -39,24 +41,33 @@ class Pair:
 
 
 @dataclass
+class LeftOut:
+    """Lines that were not used: how many, and the numbers of the first few."""
+
+    count: int = 0
+    first_lines: list[int] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        more = ", ..." if self.count > len(self.first_lines) else ""
+        return f"{self.count:,} (line {', '.join(map(str, self.first_lines))}{more})"
+
+
+@dataclass
 class Summary:
-    """What became of the lines read so far, with the first few numbers of those left out."""
+    """What became of the lines read so far."""
 
     n_given: int = 0
-    n_too_long: int = 0
-    n_empty: int = 0
-    first_too_long: list[int] = field(default_factory=list)
-    first_empty: list[int] = field(default_factory=list)
+    left_out: dict[str, LeftOut] = field(default_factory=dict)  # by reason
 
-    def leave_out_long(self, line: int) -> None:
-        self.n_too_long += 1
-        if len(self.first_too_long) < _SHOWN:
-            self.first_too_long.append(line)
+    def leave_out(self, line: int, reason: str) -> None:
+        """Count a line that is not used."""
+        found = self.left_out.setdefault(reason, LeftOut())
+        found.count += 1
+        if len(found.first_lines) < _SHOWN:
+            found.first_lines.append(line)
 
-    def leave_out_empty(self, line: int) -> None:
-        self.n_empty += 1
-        if len(self.first_empty) < _SHOWN:
-            self.first_empty.append(line)
+    def __str__(self) -> str:
+        return ", ".join(f"{reason} {found}" for reason, found in self.left_out.items())
 
 
 Record = TypeVar("Record", bound=Line | Pair)
@@ -81,9 +92,12 @@ class Reader(Iterator[Record]):
 class Corpus(ABC, Generic[Record]):
     """Records in files. Iterate as often as you like; `read(after=n)` starts behind line n."""
 
-    def read(self, *, after: int = 0) -> Reader[Record]:
-        """The records behind line `after`; lines up to it are skipped without being looked at."""
-        summary = Summary()
+    def read(self, *, after: int = 0, summary: Summary | None = None) -> Reader[Record]:
+        """The records behind line `after`; lines up to it are skipped without being looked at.
+
+        summary: where to count them, if that is not a new one.
+        """
+        summary = Summary() if summary is None else summary
         return Reader(self._records(after, summary), summary)
 
     def __iter__(self) -> Iterator[Record]:
@@ -103,9 +117,9 @@ class TextLines(Corpus[Line]):
     def _records(self, after: int, summary: Summary) -> Iterator[Line]:
         for number, text in read_lines(self.path, after=after, max_bytes=self.max_bytes):
             if text is None:
-                summary.leave_out_long(number)
+                summary.leave_out(number, TOO_LONG)
             elif is_blank(text):
-                summary.leave_out_empty(number)
+                summary.leave_out(number, EMPTY)
             else:
                 yield Line(text, number)
 
@@ -127,7 +141,7 @@ class TextDocuments(Corpus[Line]):
         size = number = 0
         for number, text in read_lines(self.path, after=after, max_bytes=self.max_bytes):
             if text is None:
-                summary.leave_out_long(number)
+                summary.leave_out(number, TOO_LONG)
                 continue
             is_end = text.strip() == self.end
             if not is_end:
@@ -142,7 +156,7 @@ class TextDocuments(Corpus[Line]):
     def _document(self, lines: list[str], number: int, summary: Summary) -> Iterator[Line]:
         text = "\n".join(lines)
         if is_blank(text):
-            summary.leave_out_empty(number)
+            summary.leave_out(number, EMPTY)
         else:
             yield Line(text, number)
 
@@ -158,14 +172,14 @@ class JsonLines(Corpus[Line]):
     def _records(self, after: int, summary: Summary) -> Iterator[Line]:
         for number, text in read_lines(self.path, after=after, max_bytes=self.max_bytes):
             if text is None:
-                summary.leave_out_long(number)
+                summary.leave_out(number, TOO_LONG)
                 continue
             if is_blank(text):
-                summary.leave_out_empty(number)
+                summary.leave_out(number, EMPTY)
                 continue
             value = _json_string(_json_object(text, self.path, number), self.key, self.path, number)
             if is_blank(value):
-                summary.leave_out_empty(number)
+                summary.leave_out(number, EMPTY)
             else:
                 yield Line(value, number)
 
@@ -176,11 +190,12 @@ class _Pairs(Corpus[Pair]):
 
     skip_empty: bool = field(default=False, kw_only=True)
     max_bytes: int = field(default=MAX_LINE_BYTES, kw_only=True)
+    remedy: str = field(default="Fix the line", kw_only=True)  # what to do about an empty side
 
     def _records(self, after: int, summary: Summary) -> Iterator[Pair]:
         for number, sides in self._sides(after):
             if sides is None:
-                summary.leave_out_long(number)
+                summary.leave_out(number, TOO_LONG)
                 continue
             empty = [
                 name
@@ -190,11 +205,11 @@ class _Pairs(Corpus[Pair]):
             if not empty:
                 yield Pair(*sides, number)
             elif self.skip_empty:
-                summary.leave_out_empty(number)
+                summary.leave_out(number, EMPTY)
             else:
                 raise FileError(
                     f"{self._file_of(empty[0])}:{number}: the {' and '.join(empty)} side is empty."
-                    " Fix the line, or skip such pairs (skip_empty)"
+                    f" {self.remedy}"
                 )
 
     @abstractmethod

@@ -75,6 +75,10 @@ class Pieces:
     tokens: int
     length: int
 
+    @property
+    def misfit(self) -> str:
+        return "without a token to cover"
+
     def fits(self, example: Example) -> bool:
         """Whether there is anything in it beside its first and last token."""
         return len(example.target) > 2

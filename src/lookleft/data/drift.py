@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 
 from lookleft.data.lines import read_lines
@@ -29,19 +29,23 @@ def find_drift(source: Path, target: Path, surplus: int) -> tuple[int, str]:
     clearest sign. Without one, lengths tell: up to the right place, line i fits line i; behind it,
     line i of the shorter side fits line i + surplus of the longer.
     """
-    source_lengths, target_lengths = [], []
-    sides = zip(read_lines(source), read_lines(target), strict=False)
-    for (number, one), (_, other) in sides:
+    longer_file, shorter_file = (source, target) if surplus > 0 else (target, source)
+    longer_side, shorter_side = read_lines(longer_file), read_lines(shorter_file)
+    longer, shorter = [], []
+    # The shorter one first: when it ends, zip has taken nothing of the other.
+    for (number, other), (_, one) in zip(shorter_side, longer_side, strict=False):
         if is_blank(one) != is_blank(other):
-            return number, f"an empty line in {source if is_blank(one) else target}"
+            return number, f"an empty line in {longer_file if is_blank(one) else shorter_file}"
         if number > _MOST_LINES:
             break
-        source_lengths.append(_log_length(one))
-        target_lengths.append(_log_length(other))
-    longer, shorter = source_lengths, target_lengths
-    if surplus < 0:
-        longer, shorter = shorter, longer
-    return 1 + _best_cut(longer, shorter, abs(surplus)), "lengths stop matching there"
+        longer.append(_log_length(one))
+        shorter.append(_log_length(other))
+    # What the last lines of the shorter side would fit, if lines are missing before them.
+    longer += [_log_length(text) for _, text in islice(longer_side, abs(surplus))]
+    cut = _best_cut(longer, shorter, abs(surplus))
+    if cut == len(shorter):
+        return cut + 1, f"{shorter_file} ends before it"
+    return cut + 1, "lengths stop matching there"
 
 
 def is_blank(text: str | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from lookleft.data.corpus import Corpus, Line, Pair
+from lookleft.data.corpus import Corpus, Line, Pair, Summary
 from lookleft.text.tokenizer import Tokenizer
 
 _AT_ONCE = 512  # texts encoded in one call, which is faster than one by one
@@ -32,10 +32,12 @@ def pair_examples(
     *,
     dropout: float = 0.0,
     seed: int = 0,
+    summary: Summary | None = None,
 ) -> Examples:
     """Pairs as ids, both sides with their end token.
 
-    With `dropout` each epoch cuts the words anew (BPE-dropout); give 0 for validation.
+    With `dropout` each epoch cuts the words anew (BPE-dropout); give 0 for validation. summary:
+    counts the lines.
     """
 
     def read(epoch: int, after: int) -> Iterator[Example]:
@@ -43,7 +45,7 @@ def pair_examples(
         if dropout > 0.0:
             one = source.with_dropout(dropout, seed + epoch)
             other = target.with_dropout(dropout, seed + epoch)
-        records = corpus.read(after=after)
+        records = corpus.read(after=after, summary=summary)
         while chunk := list(islice(records, _AT_ONCE)):
             sources = one.encode_batch([pair.source for pair in chunk], eos=True)
             targets = other.encode_batch([pair.target for pair in chunk], eos=True)
@@ -54,16 +56,21 @@ def pair_examples(
 
 
 def text_examples(
-    corpus: Corpus[Line], tokenizer: Tokenizer, *, bos: bool = False, eos: bool = True
+    corpus: Corpus[Line],
+    tokenizer: Tokenizer,
+    *,
+    bos: bool = False,
+    eos: bool = True,
+    summary: Summary | None = None,
 ) -> Examples:
-    """Texts as ids, for a language model."""
+    """Texts as ids, for a language model. summary: counts the lines."""
     if bos:
         tokenizer.specials.require("bos")
     if eos:
         tokenizer.specials.require("eos")
 
     def read(epoch: int, after: int) -> Iterator[Example]:
-        records = corpus.read(after=after)
+        records = corpus.read(after=after, summary=summary)
         while chunk := list(islice(records, _AT_ONCE)):
             texts = tokenizer.encode_batch([line.text for line in chunk], bos=bos, eos=eos)
             for line, ids in zip(chunk, texts, strict=True):

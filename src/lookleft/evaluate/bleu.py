@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import cast, get_args
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest, Result
 
 from lookleft.errors import InputError
+from lookleft.train.settings import Tokenize
 
-TOKENIZERS = ("13a", "intl", "none", "char", "zh")  # those that need no download
+TOKENIZERS = get_args(Tokenize)
 BUCKETS = (5, 10, 15, 20, 30, 50)  # words of a source: up to 5, up to 10, ..., and beyond
 
 
@@ -142,9 +143,14 @@ def _p_value(theirs: Result, ours: Result) -> float:
     return 1.0 if ours.score == theirs.score else float(ours.p_value)
 
 
-def _metrics(tokenize: str, lowercase: bool) -> tuple[BLEU, CHRF]:
+def check_tokenize(tokenize: str) -> None:
+    """Raise unless BLEU can cut words in this way."""
     if tokenize not in TOKENIZERS:
         raise InputError(f"tokenize={tokenize!r}: use one of {', '.join(TOKENIZERS)}")
+
+
+def _metrics(tokenize: str, lowercase: bool) -> tuple[BLEU, CHRF]:
+    check_tokenize(tokenize)
     # Text that is tokenised already makes sacreBLEU warn unless told that this is meant.
     bleu = BLEU(tokenize=tokenize, lowercase=lowercase, force=tokenize == "none")
     return bleu, CHRF(word_order=2, lowercase=lowercase)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 from lookleft.bundle import Bundle
 from lookleft.data.corpus import Pair
 from lookleft.evaluate.bleu import corpus_scores, default_tokenize
-from lookleft.evaluate.perplexity import text_surprise
+from lookleft.evaluate.perplexity import Surprise, text_surprise
 from lookleft.generate.decode import generate_ids
 from lookleft.generate.translate import translate
 from lookleft.models import DecoderOnly
@@ -27,7 +28,8 @@ def make_judge(settings: RunSettings) -> Judge:
     if data.dev_set is None or not train.eval_sentences:
         return no_opinion
     if settings.task == "lm":
-        return TextJudge(dev_texts(settings), n_samples=train.samples)
+        reading = Reading.of(settings)
+        return TextJudge(dev_texts(settings), reading, n_samples=train.samples)
     if settings.task != "translate":
         return no_opinion
     pairs = list(islice(open_pairs(data, "dev"), train.eval_sentences))
@@ -70,14 +72,34 @@ class TranslationJudge:
         )
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How a language model was trained to read: in rows of what length, with ends of texts or not.
+
+    Read otherwise, it is more surprised than it need be.
+    """
+
+    length: int
+    has_ends: bool
+
+    @classmethod
+    def of(cls, settings: RunSettings) -> Reading:
+        """As the settings of a run say."""
+        return cls(settings.train.length, has_ends=not settings.data.stream)
+
+    def surprise(self, bundle: Bundle, texts: Sequence[str]) -> Surprise:
+        """How surprised the model is by texts that it reads so."""
+        return text_surprise(bundle, texts, self.length, eos=self.has_ends)
+
+
 class TextJudge:
     """Measures bits per byte of dev texts, and lets the model go on from their beginnings."""
 
-    def __init__(self, texts: Sequence[str], *, n_samples: int) -> None:
-        self._texts, self._n_samples = list(texts), n_samples
+    def __init__(self, texts: Sequence[str], reading: Reading, *, n_samples: int) -> None:
+        self._texts, self._reading, self._n_samples = list(texts), reading, n_samples
 
     def __call__(self, bundle: Bundle) -> Opinion:
-        surprise = text_surprise(bundle, self._texts)
+        surprise = self._reading.surprise(bundle, self._texts)
         samples = tuple(_continued(bundle, text) for text in self._texts[: self._n_samples])
         return Opinion(bits_per_byte=surprise.bits_per_byte, samples=samples)
 

@@ -57,8 +57,10 @@ def translation_surprise(
     return _surprise(network, batches, n_bytes)
 
 
-def text_surprise(bundle: Bundle, texts: Iterable[str], length: int = LENGTH) -> Surprise:
-    """How surprised a language model is by texts, each with its end token.
+def text_surprise(
+    bundle: Bundle, texts: Iterable[str], length: int = LENGTH, *, eos: bool = True
+) -> Surprise:
+    """How surprised a language model is by texts, each with its end token unless `eos` is False.
 
     The first token of a text is given, not predicted, so its bytes are not counted either. A text
     longer than `length` tokens is read in parts, each of which sees itself only.
@@ -70,9 +72,9 @@ def text_surprise(bundle: Bundle, texts: Iterable[str], length: int = LENGTH) ->
     parts: list[list[int]] = []
     n_bytes = 0
     for text in texts:
-        encoded = tokenizer.encode_with_offsets(text, eos=True)
+        encoded = tokenizer.encode_with_offsets(text, eos=eos)
         second = encoded.offsets[1][0] if len(encoded.ids) > 1 else len(text)
-        n_bytes += len(text[second:].encode("utf-8")) + 1
+        n_bytes += len(text[second:].encode("utf-8")) + eos
         # The last token of a part is the first of the next: there it is context.
         starts = range(0, len(encoded.ids) - 1, length)
         parts += [encoded.ids[start : start + length + 1] for start in starts]

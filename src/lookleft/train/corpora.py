@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from lookleft.data.corpus import (
     Corpus,
@@ -16,6 +17,7 @@ from lookleft.data.corpus import (
     Pair,
     ParallelPairs,
     Summary,
+    TextDocuments,
     TextLines,
     TsvPairs,
 )
@@ -25,6 +27,8 @@ from lookleft.data.phrases import PhrasePair, Split, split
 from lookleft.data.stream import read_stream
 from lookleft.errors import ConfigError, FileError
 from lookleft.train.settings import PHRASES, DataSettings, Part, RunSettings, Spec
+
+REMEDY = "Fix the line, or leave such pairs out: --data.skip-empty true"
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,13 @@ def open_pairs(data: DataSettings, part: Part) -> Corpus[Pair]:
         return Phrases(tuple(made.train if part == "train" else made.dev))
     files = find_files(data, part)
     pairs: Corpus[Pair]
+    empty: dict[str, Any] = {"skip_empty": data.skip_empty, "remedy": REMEDY}
     if len(files) == 2:
-        pairs = ParallelPairs(source=files[0], target=files[1], skip_empty=data.skip_empty)
+        pairs = ParallelPairs(source=files[0], target=files[1], **empty)
     elif ".jsonl" in files[0].suffixes:
-        pairs = JsonPairs(path=files[0], skip_empty=data.skip_empty)
+        pairs = JsonPairs(path=files[0], **empty)
     else:
-        pairs = TsvPairs(path=files[0], skip_empty=data.skip_empty)
+        pairs = TsvPairs(path=files[0], **empty)
     if data.origins:
         wanted, beside = frozenset(data.origins), origins_beside(files[0])
         if part == "train":  # a small dev set need not have them all
@@ -70,17 +75,17 @@ def open_pairs(data: DataSettings, part: Part) -> Corpus[Pair]:
 
 
 def open_texts(data: DataSettings, part: Part) -> Corpus[Line]:
-    """The texts to train on, or to measure on, one a line."""
-    spec = named(data, part)
-    if not isinstance(spec, str) or spec == PHRASES:
-        raise ConfigError(f"data.{part} = {spec!r}: a language model needs one text file")
-    path = find_files(data, part)[0]
-    return JsonLines(path=path) if ".jsonl" in path.suffixes else TextLines(path=path)
+    """The texts to train on, or to measure on: one a line, or with a line that ends each."""
+    path = _text_file(data, part)
+    if ".jsonl" in path.suffixes:
+        return JsonLines(path=path)
+    end = data.document_end
+    return TextLines(path=path) if end is None else TextDocuments(path=path, end=end)
 
 
 def open_stream(data: DataSettings, part: Part) -> str:
     """The one long text to train on, or the part of it to measure on."""
-    return read_stream(find_files(data, part)[0], *data.stream_part(part))
+    return read_stream(_text_file(data, part), *data.stream_part(part))
 
 
 def check_dev(settings: RunSettings) -> None:
@@ -138,15 +143,25 @@ def fingerprint(data: DataSettings) -> dict[str, str]:
         if part == "dev" and data.dev_set is None:
             continue
         spec = named(data, part)
+        if spec == PHRASES or (part == "train" and data.add_phrases):
+            marks[PHRASES] = _mark_of_built_in()
         if spec == PHRASES:
-            marks[PHRASES] = "built in"
             continue
         files = find_files(data, part)
         names = list(spec) if isinstance(spec, tuple) else [spec]
         if len(files) > len(names):  # one name stood for both sides
             names = [f"{spec}.{data.source}", f"{spec}.{data.target}"]
         marks |= {name: _sha256(file) for name, file in zip(names, files, strict=True)}
+        if data.origins:
+            marks[f"{names[0]}, origins"] = _sha256(origins_beside(files[0]))
     return marks
+
+
+def _text_file(data: DataSettings, part: Part) -> Path:
+    spec = named(data, part)
+    if not isinstance(spec, str) or spec == PHRASES:
+        raise ConfigError(f"data.{part} = {spec!r}: a language model needs one text file")
+    return find_files(data, part)[0]
 
 
 def _read_all(corpus: Corpus[Pair] | Corpus[Line]) -> None:
@@ -170,6 +185,13 @@ def _there(data: DataSettings, name: str, part: Part) -> Path:
         return path
     hint = f" in {data.dir}" if data.dir else "; --data.dir says where relative names begin"
     raise FileError(f"data.{part} = {name!r}: there is no such file{hint}")
+
+
+@cache
+def _mark_of_built_in() -> str:
+    made = built_in()
+    pairs = (f"{pair.english}\t{pair.hindi}\n" for pair in (*made.train, *made.dev))
+    return hashlib.sha256("".join(pairs).encode("utf-8")).hexdigest()
 
 
 def _sha256(path: Path) -> str:

@@ -7,9 +7,11 @@ from typing import Any
 
 from lookleft.data.batch import Batch
 from lookleft.data.bucket import ByLength, Cutter, Feed, Packed, Position, Share
+from lookleft.data.corpus import Summary
 from lookleft.data.cover import Pieces
 from lookleft.data.examples import Examples, kept, pair_examples, text_examples
 from lookleft.data.stream import stream_examples
+from lookleft.errors import ConfigError
 from lookleft.text.tokenizer import Tokenizer
 from lookleft.train.batches import BatchMaker, cover_for
 from lookleft.train.corpora import open_pairs, open_stream, open_texts
@@ -42,9 +44,10 @@ def training_feed(
     source: Tokenizer | None = None,
 ) -> Feed[Any]:
     """A process's micro-batches without end, from a position on: examples, or packed rows."""
-    examples, cut = _reading(settings, tokenizer, "train", source)
+    summary = Summary()
+    examples, cut = _reading(settings, tokenizer, "train", source, summary)
     seed = settings.train.seed
-    return Feed(examples, cut, seed=seed, window=_WINDOW, share=share, start=start)
+    return Feed(examples, cut, seed=seed, window=_WINDOW, share=share, start=start, summary=summary)
 
 
 def dev_batches(
@@ -62,8 +65,27 @@ def dev_batches(
         yield make(items, key=f"dev {number * share.world_size + share.rank}")
 
 
+def check_usable(
+    settings: RunSettings, tokenizer: Tokenizer, source: Tokenizer | None = None
+) -> None:
+    """Raise if nothing of the training text, or of the dev set, fits into a batch."""
+    parts: tuple[Part, ...] = ("train", "dev") if settings.data.dev_set is not None else ("train",)
+    for part in parts:
+        examples, cut = _reading(settings, tokenizer, part, source)
+        if not any(cut.fits(example) for example in examples(0, 0)):
+            raise ConfigError(
+                f"data.{part}: there is nothing in it to use: it is empty, or all of it is longer "
+                f"than data.max_tokens = {settings.data.max_tokens} or, both sides together, than "
+                f"train.tokens = {settings.train.tokens}"
+            )
+
+
 def _reading(
-    settings: RunSettings, tokenizer: Tokenizer, part: Part, source: Tokenizer | None
+    settings: RunSettings,
+    tokenizer: Tokenizer,
+    part: Part,
+    source: Tokenizer | None,
+    summary: Summary | None = None,
 ) -> tuple[Examples, Cutter[Any]]:
     """What a part of the data holds for this task, and how it is cut into batches."""
     data, train = settings.data, settings.train
@@ -71,7 +93,9 @@ def _reading(
         dropout = data.bpe_dropout if part == "train" else 0.0
         pairs = open_pairs(data, part)
         reader = source or tokenizer
-        examples = pair_examples(pairs, reader, tokenizer, dropout=dropout, seed=train.seed)
+        examples = pair_examples(
+            pairs, reader, tokenizer, dropout=dropout, seed=train.seed, summary=summary
+        )
         if dropout == 0.0:  # with it every epoch is another
             examples = kept(examples, _WINDOW)
         return examples, ByLength(tokens=train.tokens, max_len=data.max_tokens)
@@ -82,8 +106,8 @@ def _reading(
     texts = open_texts(data, part)
     if settings.task == "mlm":
         pieces = Pieces(tokens=train.tokens, length=train.length)
-        return kept(text_examples(texts, tokenizer, bos=True), _WINDOW), pieces
-    return kept(text_examples(texts, tokenizer), _WINDOW), rows
+        return kept(text_examples(texts, tokenizer, bos=True, summary=summary), _WINDOW), pieces
+    return kept(text_examples(texts, tokenizer, summary=summary), _WINDOW), rows
 
 
 def batch_maker(settings: RunSettings, tokenizer: Tokenizer, start_id: int) -> BatchMaker:

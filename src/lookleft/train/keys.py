@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,3 +76,13 @@ def _meanings(record: type[Frozen]) -> dict[str, str]:
     """Name -> the comment behind its declaration."""
     found = (_DECLARED.match(line) for line in inspect.getsource(record).splitlines())
     return {match.group(1): match.group(2) or "" for match in found if match}
+
+
+def changed_keys(one: RunSettings, other: RunSettings, among: Sequence[str]) -> list[str]:
+    """Which of the named settings differ between two runs."""
+    return [path for path in among if _value(one, path) != _value(other, path)]
+
+
+def _value(settings: RunSettings, path: str) -> Any:
+    section, name = path.split(".")
+    return getattr(getattr(settings, section), name)

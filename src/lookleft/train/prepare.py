@@ -11,9 +11,9 @@ from lookleft.bundle import SOURCE_FOLDER
 from lookleft.errors import ConfigError, FileError
 from lookleft.files import check_writable, make_folder, read_json, sync_folder, write_json
 from lookleft.train.corpora import check_dev, fingerprint
-from lookleft.train.data import train_source_tokenizer, train_tokenizer
+from lookleft.train.data import check_usable, train_source_tokenizer, train_tokenizer
 from lookleft.train.device import find_device
-from lookleft.train.settings import RunSettings, model_config, write_settings
+from lookleft.train.settings import RunSettings, model_config, read_settings, write_settings
 from lookleft.train.track import check_trackers
 
 
@@ -22,6 +22,7 @@ def prepare(folder: Path, settings: RunSettings) -> None:
 
     All that can be wrong is tried before: a wrong setting leaves nothing behind.
     """
+    folder = folder.absolute()  # "." has no name that another could be made of
     check_writable(folder)
     if folder.exists() and any(folder.iterdir()):
         raise FileError(
@@ -34,6 +35,7 @@ def prepare(folder: Path, settings: RunSettings) -> None:
     tokenizer = train_tokenizer(settings)
     source = train_source_tokenizer(settings)
     model_config(settings, len(tokenizer), tokenizer.specials.require("bos"))
+    check_usable(settings, tokenizer, source)
     begun = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.part")
     try:
         make_folder(begun)
@@ -48,6 +50,17 @@ def prepare(folder: Path, settings: RunSettings) -> None:
         raise FileError(f"{folder}: cannot be made: {error.strerror}") from error
     finally:
         shutil.rmtree(begun, ignore_errors=True)  # only there when something above failed
+
+
+def is_begun_with(folder: Path, settings: RunSettings) -> bool:
+    """Whether the run in a folder has these settings, and the data is still what it was."""
+    if read_settings(folder / "config.toml") != settings:
+        return False
+    try:
+        check_unchanged(folder, settings)
+    except ConfigError:
+        return False
+    return True
 
 
 def check_unchanged(folder: Path, settings: RunSettings) -> None:

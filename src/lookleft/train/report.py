@@ -66,9 +66,8 @@ def to_html(folder: Path) -> str:
 
 
 def sittings(rows: Sequence[Row]) -> list[Row]:
-    """The last row of each sitting: its clock starts anew, so seconds fall where one begins."""
-    ends = [one for one, other in pairwise(rows) if other["seconds"] < one["seconds"]]
-    return [*ends, rows[-1]] if rows else []
+    """The last row of each sitting; its clock counts from where it began."""
+    return list({row.get("since", 0): row for row in rows}.values())
 
 
 def read_if_there(path: Path) -> dict[str, Any]:
@@ -112,7 +111,7 @@ def _charts(rows: Sequence[Row]) -> list[str]:
     speeds = [
         (two["step"], (two["tokens"] - one["tokens"]) / (two["seconds"] - one["seconds"]))
         for one, two in pairwise(rows)
-        if two["seconds"] > one["seconds"]
+        if two["seconds"] > one["seconds"] and two.get("since") == one.get("since")
     ]
     return [
         draw_chart("Loss", [curve("training", "loss"), curve("dev", "dev_loss")]),

@@ -18,6 +18,7 @@ import torch
 from lookleft.bundle import Bundle, load, load_source_tokenizer
 from lookleft.data.batch import Batch
 from lookleft.data.bucket import Position
+from lookleft.data.corpus import Summary
 from lookleft.files import (
     link_atomically,
     write_json,
@@ -36,7 +37,7 @@ from lookleft.train.replicas import n_replicas
 from lookleft.train.report import write_report
 from lookleft.train.samples import samples_text, write_samples
 from lookleft.train.schedule import make_schedule, row_length
-from lookleft.train.settings import RunSettings, model_config, read_settings
+from lookleft.train.settings import RunSettings, model_config, read_settings, write_settings
 from lookleft.train.team import Team
 from lookleft.train.track import Tracker, forget_after, open_trackers
 from lookleft.train.world import ALONE, World
@@ -52,6 +53,7 @@ class Event:
     tokens: int  # targets learned from since the run began in this sitting
     seconds: float
     epoch: int = 0  # epochs done
+    since: int = 0  # the step at which this sitting began
     dev_loss: float | None = None
     bleu: float | None = None
     chrf: float | None = None
@@ -107,6 +109,7 @@ class Run:
         )
         self.progress = Progress(0, asdict(Position()))
         self.first_step = 0  # of this sitting
+        self.read = Summary()  # the lines of the training text that this sitting has read
         self.judge: Judge = no_opinion
         self.trackers: list[Tracker] = []
 
@@ -132,6 +135,7 @@ class Run:
             run.progress = load_checkpoint(checkpoint, run.model, run.optimizers, world)
         with world.agreed():
             if world.is_main:
+                write_settings(settings, folder / "config.toml")  # what was put over them stays
                 forget_after(folder, run.progress.step)
                 forget_checkpoints_after(folder / "averaging", run.progress.step)
         return run
@@ -166,7 +170,8 @@ class Run:
         for record in self._steps():
             done, tokens = record.step + 1, tokens + record.n_targets
             seconds, lr = time.perf_counter() - begun, train.lr * record.lr_share
-            event = Event(done, record.loss, lr, tokens, seconds, self.progress.position["epoch"])
+            epoch, since = self.progress.position["epoch"], self.first_step
+            event = Event(done, record.loss, lr, tokens, seconds, epoch, since)
             if done % train.eval_every == 0 or done == train.steps:
                 yield self._evaluated(event)
             elif done % train.log_every == 0:
@@ -176,7 +181,7 @@ class Run:
                 if self.is_finished and train.average:
                     yield self._save_mean(event)
                 elif self.is_finished:
-                    self._save_result()
+                    self.save_result()
                 self.save()  # the last one comes last: a run found finished has its model
             if self.world.is_any(is_stop_asked()):  # all processes save this step, or none
                 self.save()
@@ -197,7 +202,7 @@ class Run:
             link_atomically(self.folder / "last", made)
         return made
 
-    def _save_result(self) -> None:
+    def save_result(self) -> None:
         """Write model/: the best model if a dev set told which that is, else the last."""
         is_measured = self.progress.best is not None
         with self._averaged() as model:
@@ -238,6 +243,7 @@ class Run:
         feed = training_feed(
             self.settings, self.tokenizer, position, self.world.share, self.source_tokenizer
         )
+        self.read = feed.summary
         start_id = getattr(self.model.config, "start_id", 0)
         make = batch_maker(self.settings, self.tokenizer, start_id)
 

@@ -21,6 +21,7 @@ from lookleft.config import (
     Width,
 )
 from lookleft.errors import ConfigError, FileError
+from lookleft.files import write_atomically
 from lookleft.models import AnyConfig
 from lookleft.train.device import DeviceName, Precision
 from lookleft.train.judge import Choice
@@ -33,6 +34,7 @@ Part = Literal["train", "dev"]
 Spec = str | tuple[str, str]
 Layers = Annotated[int, Field(ge=1, le=1_024)]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "relu2"]
+Tokenize = Literal["13a", "intl", "none", "char", "zh"]  # of sacreBLEU's, without a download
 PHRASES = "phrases"  # stands for the built-in English-Hindi grammar where a file is asked for
 
 
@@ -46,6 +48,7 @@ class DataSettings(Frozen):
     target: str | None = None  # stand for data/train.en and data/train.hi
     origins: tuple[str, ...] = ()  # only pairs that *.origin.txt beside the file says are of these
     add_phrases: int = Field(default=0, ge=0)  # pairs of the built-in grammar put to the file's
+    document_end: str | None = None  # the line that ends a document; unset: each line is one (lm)
     stream: bool = False  # the file is one text, cut anew each epoch; line ends count (lm)
     dev_share: Rate = 0.0  # of a stream: so much of its end is kept apart to measure on
     skip_empty: bool = False  # leave out, and count, pairs with an empty side
@@ -137,14 +140,16 @@ class TrainSettings(Frozen):
     compile: bool = False  # let torch.compile write the kernels; the first steps take minutes
     parallel: Parallel = "ddp"  # under torchrun: ddp, or fsdp for a model too large for one process
     device: DeviceName = "auto"  # where to compute: auto, cpu, cuda or mps
-    seed: int = Field(default=1234, ge=0)  # of weights, shuffling, dropout and all other chance
+    seed: int = Field(
+        default=1234, ge=0, lt=2**63
+    )  # of weights, shuffling, dropout and all other chance
     log_every: PositiveInt = 50  # steps between two lines of metrics.jsonl
     eval_every: PositiveInt = 500  # steps between two looks at the dev set
     save_every: PositiveInt = 500  # steps between two checkpoints
     patience: int = Field(default=0, ge=0)  # evaluations without gain before stopping; 0: never
     choose: Choice = "loss"  # what decides which model is the best: loss, bleu or chrf
     eval_sentences: int = Field(default=500, ge=0)  # of dev, translated at each evaluation
-    bleu_tokenize: str | None = None  # sacreBLEU's way to cut words; unset: 13a, Hindi intl
+    bleu_tokenize: Tokenize | None = None  # sacreBLEU's way to cut words; unset: 13a, Hindi intl
     samples: int = Field(default=3, ge=0)  # of them kept to be read
     track: tuple[str, ...] = ()  # trackers besides metrics.jsonl: "tensorboard"
 
@@ -174,6 +179,10 @@ class RunSettings(Frozen):
     def _settings_go_together(self) -> Self:
         train, is_mlm = self.train, self.task == "mlm"
         is_sequential, peeks = train.mode == "sequential", self.model.mask == "none"
+        is_scored = self.task == "translate" and train.eval_sentences > 0
+        is_cut_by_bpe = self.task == "translate" and self.text.kind == "bpe"
+        longest = self.data.max_tokens if self.task == "translate" else train.length
+        most = getattr(self.model.positions, "max_len", None) or longest
         for is_wrong, why in (
             (is_mlm and is_sequential, 'task = "mlm" has no order for train.mode = "sequential"'),
             (is_mlm and train.own_words > 0, 'task = "mlm" reads no words of its own'),
@@ -183,7 +192,22 @@ class RunSettings(Frozen):
             (train.ema > 0 and train.average > 0, "give either train.ema or train.average"),
             (not self.text.joint and self.task != "translate", "text.joint is for translate"),
             (train.length_warmup > 0 and self.task != "lm", "train.length_warmup is for lm"),
+            (
+                train.choose != "loss" and not is_scored,
+                f'train.choose = "{train.choose}" needs task = "translate" and '
+                f"train.eval_sentences above 0",
+            ),
+            (
+                self.data.bpe_dropout > 0 and not is_cut_by_bpe,
+                'data.bpe_dropout needs task = "translate" and text.kind = "bpe"',
+            ),
+            (
+                most < longest,
+                f"model.positions has {most} places, and texts have up to {longest} tokens: lower "
+                f"{'data.max_tokens' if self.task == 'translate' else 'train.length'}",
+            ),
             (self.data.stream and self.task != "lm", "data.stream is for lm"),
+            (bool(self.data.document_end) and self.task != "lm", "data.document_end is for lm"),
             (self.data.dev_share > 0 and not self.data.stream, "data.dev_share needs data.stream"),
         ):
             if is_wrong:
@@ -204,8 +228,9 @@ def read_settings(path: Path | None, overrides: Mapping[str, str] | None = None)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path}: is no valid TOML: {error}") from error
         _begin_at(path.parent, values)
-    for key, text in (overrides or {}).items():
-        *sections, name = key.replace("-", "_").split(".")
+    given = {key.replace("-", "_"): text for key, text in (overrides or {}).items()}
+    for key, text in given.items():
+        *sections, name = key.split(".")
         place = values
         for section in sections:
             place = place.setdefault(section, {})
@@ -216,7 +241,7 @@ def read_settings(path: Path | None, overrides: Mapping[str, str] | None = None)
             _begin_at(Path.cwd(), values)
 
     def place_of(key: str) -> str:
-        line = None if path is None or key in (overrides or {}) else line_of(text_of_file, key)
+        line = None if path is None or key in given else line_of(text_of_file, key)
         return f" ({path}:{line})" if line else ""
 
     return RunSettings.parse(values, str(path or "the settings"), place_of)
@@ -232,7 +257,7 @@ def _begin_at(folder: Path, values: dict[str, Any]) -> None:
 def write_settings(settings: RunSettings, path: Path) -> None:
     """The resolved settings as TOML; what is unset is left out."""
     text = tomlkit.dumps(settings.model_dump(mode="json", exclude_none=True))
-    path.write_text(text, encoding="utf-8")
+    write_atomically(path, text.encode("utf-8"))
 
 
 def model_config(

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from lookleft.data.bucket import ByLength
+from lookleft.data.examples import Example
 from lookleft.text.tokenizer import Tokenizer
 from lookleft.train.corpora import open_pairs, open_stream, open_texts
 from lookleft.train.settings import Part, RunSettings
@@ -49,6 +51,7 @@ class Survey:
 
     n_train: int = 0
     n_dev: int = 0
+    unit: str = "records"  # what these two count
     n_too_long: int = 0  # pairs that training will leave out
     n_shared: int = 0  # dev sentences that also occur in train
     first_shared: list[str] = field(default_factory=list)
@@ -68,7 +71,7 @@ def survey(
             found.n_dev += 1
             held_out.add(source or target)
     shared: set[str] = set()
-    longest = settings.data.max_tokens
+    batches = ByLength(tokens=settings.train.tokens, max_len=settings.data.max_tokens)
     for chunk in _chunks(records(settings, "train")):
         sources = (source_tokenizer or tokenizer).encode_batch(
             [source for source, _ in chunk], eos=True
@@ -79,11 +82,15 @@ def survey(
             found.target.add(target, len(other) - 1)
             if settings.task == "translate":
                 found.source.add(source, len(one) - 1)
-                found.n_too_long += max(len(one), len(other)) > longest
+                found.n_too_long += not batches.fits(Example(one, other, 0))
             if (source or target) in held_out:
                 shared.add(source or target)
     found.n_shared, found.first_shared = len(shared), sorted(shared)[:SHOWN]
     found.is_whole = found.n_train < MOST
+    if settings.data.stream:
+        found.unit, found.n_train = "characters", len(open_stream(settings.data, "train"))
+        if settings.data.dev_set is not None:
+            found.n_dev = len(open_stream(settings.data, "dev"))
     return found
 
 

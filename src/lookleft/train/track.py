@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lookleft.errors import ConfigError, FileError, MissingExtraError
-from lookleft.files import write_atomically
+from lookleft.files import append_line, write_atomically
 
 METRICS = "metrics.jsonl"
 Figures = Mapping[str, float | int | bool]
@@ -38,12 +38,7 @@ class JsonTracker:
         self._path = folder / METRICS
 
     def log(self, step: int, figures: Figures) -> None:
-        line = json.dumps({"step": step, **figures}) + "\n"
-        try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(line)
-        except OSError as error:
-            raise FileError(f"{self._path}: cannot be written: {error.strerror}") from error
+        append_line(self._path, json.dumps({"step": step, **figures}))
 
     def show(self, step: int, name: str, text: str) -> None:
         """Texts have their own files in the run folder."""
@@ -111,8 +106,9 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 def forget_after(folder: Path, step: int) -> None:
     """Leave out what was logged behind a step, so that a run taken up there logs it only once."""
-    rows = read_metrics(folder)
-    kept = [row for row in rows if row["step"] <= step]
-    if len(kept) < len(rows):
-        text = "".join(json.dumps(row) + "\n" for row in kept)
-        write_atomically(folder / METRICS, text.encode("utf-8"))
+    if not (folder / METRICS).exists():
+        return
+    kept = [row for row in read_metrics(folder) if row["step"] <= step]
+    # Always anew: the next row must not be put to a line that was cut short.
+    text = "".join(json.dumps(row) + "\n" for row in kept)
+    write_atomically(folder / METRICS, text.encode("utf-8"))
