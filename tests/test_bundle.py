@@ -18,6 +18,7 @@ from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, Relative
 from lookleft.data.batch import Batch, pad_rows
 from lookleft.errors import ConfigError, FileError, LookleftError
 from lookleft.models import AnyConfig, build, presets
+from lookleft.tensors import FILE_NAME, INDEX_NAME, read_tensors
 from lookleft.text.tokenizer import Tokenizer
 
 CONFIG = DecoderOnlyConfig(vocab_size=300, d_model=16, n_heads=2, n_layers=1, d_ff=16)
@@ -185,3 +186,20 @@ def test_a_width_of_which_no_scale_can_be_made_is_refused(
 def test_a_network_that_fits_no_class_says_why(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no Hugging Face model type computes"):
         make().save(tmp_path, layout="hf")
+
+
+def test_what_an_older_model_left_in_the_folder_is_not_taken_for_this_one(tmp_path: Path) -> None:
+    make(Tokenizer.train([], kind="byte", vocab_size=261)).save(tmp_path)
+    (tmp_path / FILE_NAME).rename(tmp_path / "part-1.safetensors")
+    names = dict.fromkeys(read_tensors(tmp_path / "part-1.safetensors"), "part-1.safetensors")
+    (tmp_path / INDEX_NAME).write_text(json.dumps({"weight_map": names}))
+    (tmp_path / "chat_template.jinja").write_text("old")
+    bundle = lookleft.load(tmp_path)
+    assert bundle.chat_template == "old"
+    with torch.no_grad():
+        next(bundle.network.parameters()).add_(1)
+    bundle.chat_template = None
+    bundle.save(tmp_path)
+    again = lookleft.load(tmp_path)
+    assert again.chat_template is None
+    assert torch.equal(again.network.score(BATCH), bundle.network.score(BATCH))

@@ -108,6 +108,19 @@ def test_parts_that_do_not_belong_together_are_refused() -> None:
         from_arrays("m", arrays | {"m.scale": arrays["m.scale"][:2]})
     with pytest.raises(InputError, match="belong together"):
         from_arrays("m", arrays | {"m.low": arrays["m.low"][:, :1]})
+    eight = as_arrays("m", few(numbers(4, 64), "int8"))
+    for scale in (eight["m.scale"][:, :1], eight["m.scale"].astype(np.float32)):
+        with pytest.raises(InputError, match="belong together"):
+            from_arrays("m", eight | {"m.scale": scale})
+    with pytest.raises(InputError, match="belong together"):
+        from_arrays("m", eight | {"m.levels": eight["m.levels"][0]})
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+def test_numbers_too_large_for_short_scales_are_left_alone(kind: Kind) -> None:
+    weight = numbers(4, 64)
+    weight[1, 1] = 1e5
+    assert quantise(weight, kind) is None
 
 
 @pytest.mark.parametrize("name", ["Q8_0", "Q4_0", "Q4_1"])

@@ -109,6 +109,7 @@ class Model(Bundle):
             target_language=target_language,
             wants_log_probs=True,
         )
+        sentences = [sentences] if isinstance(sentences, str) else sentences
         translator = Translator(self, options, runner=self.runner(is_cached=is_cached))
         places: list[list[Translation]] = [[] for _ in sentences]
         for place, found in translator.each(sentences):
@@ -132,7 +133,7 @@ class Model(Bundle):
         prompts: Sequence[Prompt],
         *,
         max_new: int = 128,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] = (),
         draft: Bundle | None = None,
         is_cached: bool = True,
         **ways: Unpack[Ways],
@@ -144,14 +145,14 @@ class Model(Bundle):
         """
         runner = self.runner(is_cached=is_cached)
         writer = self.writer(choose(**ways), max_new=max_new, stop=stop, draft=draft, runner=runner)
-        return writer.write(prompts)
+        return writer.write([prompts] if isinstance(prompts, str) else prompts)
 
     def stream(
         self,
         prompt: Prompt,
         *,
         max_new: int = 128,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] = (),
         draft: Bundle | None = None,
         is_cached: bool = True,
         **ways: Unpack[Ways],
@@ -185,7 +186,7 @@ class Model(Bundle):
         way: Way,
         *,
         max_new: int = 128,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] = (),
         ends: Sequence[int] = (),
         draft: Bundle | None = None,
         runner: Runner[Any] | None = None,

@@ -17,9 +17,9 @@ from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnly
 from lookleft.errors import ConfigError, FileError, InputError
 from lookleft.files import (
     look_at,
-    make_folder,
     read_bytes,
     read_json,
+    remove,
     write_atomically,
     write_json,
 )
@@ -36,7 +36,7 @@ from lookleft.quantised import (
     is_matrix,
     quantise,
 )
-from lookleft.tensors import FILE_NAME, read_folder, write_tensors
+from lookleft.tensors import FILE_NAME, read_folder, write_folder
 from lookleft.text.tokenizer import Tokenizer
 from lookleft.text.vocab import Specials, read_specials
 
@@ -102,9 +102,13 @@ class Bundle:
             self.tokenizer.save(folder)
         if self.source_tokenizer is not None:
             self.source_tokenizer.save(folder / SOURCE_FOLDER)
+        else:
+            remove(folder / SOURCE_FOLDER / "tokenizer.json")  # of an older model
         write_json(folder / "generation_config.json", self._generation_config())
         if self.chat_template is not None:
             write_atomically(folder / TEMPLATE_NAME, self.chat_template.encode("utf-8"))
+        else:
+            remove(folder / TEMPLATE_NAME)
         return model_type
 
     def _save_network(self, folder: Path, layout: Layout) -> str:
@@ -118,8 +122,7 @@ class Bundle:
 
     def _write_own(self, folder: Path, tensors: Mapping[str, Tensor]) -> str:
         """Weights and config in our own layout."""
-        make_folder(folder)
-        write_tensors(folder / FILE_NAME, tensors)
+        write_folder(folder, tensors)
         config = {"model_type": OWN_TYPE, **self.network.config.model_dump(mode="json")}
         write_json(folder / "config.json", config | self._special_ids())
         return OWN_TYPE
@@ -257,7 +260,11 @@ def _load_own(
     places = {name: Place(name) for name in shapes_of(config)}
     file = str(folder / FILE_NAME)
     tensors = read_folder(folder)
-    arrays = {name: tensor.numpy() for name, tensor in tensors.items() if PART in name}
+    arrays = {
+        name: tensor.numpy()
+        for name, tensor in tensors.items()
+        if PART in name and tensor.dtype != torch.bfloat16  # numpy has none, and we write none
+    }
     few: dict[str, Quantised] = {}
     for name in places:
         try:

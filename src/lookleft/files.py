@@ -47,6 +47,14 @@ def check_writable(folder: Path) -> None:
         raise FileError(f"{folder}: cannot be written: {here} is read-only. Give another folder")
 
 
+def remove(path: Path) -> None:
+    """Take a file away, if it is there."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise FileError(f"{path}: cannot be removed: {error.strerror}") from error
+
+
 def link_atomically(path: Path, target: Path) -> None:
     """Let `path` be a link to `target`, a neighbour or something below one."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")

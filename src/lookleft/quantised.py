@@ -63,14 +63,17 @@ class Quantised:
 
 
 def quantise(weight: Floats, kind: Kind) -> Quantised | None:
-    """The matrix in few bits; None if 4 bits are asked for and rows make no groups of 32."""
+    """The matrix in few bits; None if 4 bits are asked for and rows make no groups of 32, or if
+    its numbers are too large for scales of 16 bits."""
     if weight.ndim != 2:
         raise InputError(f"only matrices are quantised, got shape {weight.shape}")
     if not bool(np.isfinite(weight).all()):
         raise InputError("a matrix with numbers that are not finite cannot be quantised")
-    if kind == "int8":
-        return _to_int8(weight)
-    return None if weight.shape[1] % GROUP else _to_int4(weight)
+    if kind == "int4" and weight.shape[1] % GROUP:
+        return None
+    if float(np.abs(weight).max(initial=0.0)) > float(np.finfo(np.float16).max):
+        return None
+    return _to_int8(weight) if kind == "int8" else _to_int4(weight)
 
 
 def _to_int8(weight: Floats) -> Quantised:
@@ -175,13 +178,14 @@ def from_arrays(name: str, arrays: Mapping[str, NDArray[Any]]) -> Quantised | No
 
 
 def _check(name: str, matrix: Quantised) -> None:
-    """Refuse parts that do not belong together."""
-    n_rows, n_columns = matrix.shape
-    n_groups = matrix.scale.shape[1] if matrix.scale.ndim == 2 else 0
-    fits = matrix.scale.shape == (n_rows, n_groups) and n_groups in (1, n_columns // GROUP)
-    if matrix.low is not None:
-        fits = fits and matrix.low.shape == (n_rows, n_columns // GROUP) == matrix.scale.shape
-    if not fits or (n_groups > 1 and n_columns % GROUP):
+    """Refuse parts that do not belong together: a scale per row, or one of 16 bits per group."""
+    n_rows, n_columns = matrix.levels.shape if matrix.levels.ndim == 2 else (0, 0)
+    if matrix.scale.dtype == np.float32:
+        fits = matrix.scale.shape == (n_rows, 1) and matrix.low is None
+    else:
+        fits = matrix.scale.shape == (n_rows, n_columns // GROUP) and n_columns % GROUP == 0
+        fits = fits and (matrix.low is None or matrix.low.shape == matrix.scale.shape)
+    if not fits or not n_rows:
         raise InputError(
             f"{name!r} has levels of {matrix.levels.shape} and scales of {matrix.scale.shape}: "
             f"they do not belong together"

@@ -17,7 +17,14 @@ from safetensors.torch import save as format_safetensors
 from torch import Tensor
 
 from lookleft.errors import FileError
-from lookleft.files import look_at, parse_json, read_json, write_atomically
+from lookleft.files import (
+    look_at,
+    make_folder,
+    parse_json,
+    read_json,
+    remove,
+    write_atomically,
+)
 
 MAX_HEADER = 10_000_000
 MAX_TENSORS = 100_000
@@ -118,6 +125,14 @@ def read_folder(folder: Path) -> dict[str, Tensor]:
     if missing:
         raise FileError(f"{index}: promises {missing[0]!r}, which is in none of the files")
     return tensors
+
+
+def write_folder(folder: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write all tensors of a model into its folder, as one file that `read_folder` reads."""
+    make_folder(folder)
+    write_tensors(folder / FILE_NAME, tensors)
+    # Of an older model that was written in parts: it would be taken for this one.
+    remove(folder / INDEX_NAME)
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:

@@ -87,8 +87,19 @@ def test_a_file_is_read_like_standard_input(
     translate(str(trained), str(file), quiet=True)
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("घर\nमैं ठीक हूँ\n", "")
-    with pytest.raises(FileError, match=r"gone.en: cannot be read"):
-        translate(str(trained), str(tmp_path / "gone.en"))
+    file.write_text("\ufeffhome\n", encoding="utf-8")
+    translate(str(trained), str(file), quiet=True)
+    assert capsys.readouterr().out == "घर\n"
+
+
+def test_what_is_no_file_is_said_before_a_model_is_loaded(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"gone.en: there is no such file"):
+        translate("en-hi", str(tmp_path / "gone.en"))
+    with pytest.raises(FileError, match=r'echo "and/or" \| lookleft translate en-hi'):
+        translate("en-hi", "and/or")
+    (tmp_path / "in.en").write_text("home")
+    with pytest.raises(FileError, match=r"lookleft translate en-hi .*in\.en"):
+        translate(str(tmp_path / "in.en"))
 
 
 def test_a_line_that_cannot_be_read_is_named_and_the_others_are_translated(
@@ -193,7 +204,7 @@ def test_a_misspelt_model_is_not_translated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileError, match=r'en-ih: does not exist.*translate en-hi "en-ih"'):
+    with pytest.raises(FileError, match=r'en-ih: does not exist.*echo "en-ih"'):
         translate("en-ih")
     with pytest.raises(FileError, match="runs/none: does not exist"):
         translate("runs/none", "I am fine.")

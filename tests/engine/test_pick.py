@@ -54,6 +54,9 @@ def test_matrices_of_few_bits_are_used_as_they_are_stored() -> None:
         assert isinstance(runner, Runner)
         sizes[weights] = runner.weights.n_bytes
     assert sizes["int8"] < sizes["stored"] < sizes["float32"]
+    plain = pick_runner(model)  # the network by itself, after its bundle
+    assert isinstance(plain, Runner)
+    assert plain.weights.n_bytes == sizes["float32"]
 
 
 def test_a_network_in_other_numbers_stays_with_torch_and_the_reason_is_said() -> None:
@@ -89,3 +92,5 @@ def test_what_cannot_be_picked_is_refused() -> None:
         pick_runner(make(encoder_only(), torch.float32))
     with pytest.raises(InputError, match="weights='int2'"):
         pick_runner(network(), weights="int2")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="engine='cuda': give auto, torch, numba"):
+        pick_runner(network(), "cuda")  # type: ignore[arg-type]

@@ -259,3 +259,17 @@ def test_a_forked_process_has_threads_of_its_own() -> None:
         os._exit(0 if torch.equal(found, expected) else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert torch.equal(runner.score(some_batch(network.config)), expected)
+
+
+def test_a_fork_in_the_middle_of_a_forward_leaves_a_runner_that_runs() -> None:
+    """The lock that another thread held is copied, and that thread is not."""
+    network, _ = pair(decoder_only(positions=Rotary()))
+    runner = Runner(network, n_threads=2)
+    batch = some_batch(network.config)
+    expected = runner.score(batch)
+    with runner._order:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)  # ends the child if it hangs
+            os._exit(0 if torch.equal(runner.score(batch), expected) else 1)
+    assert os.waitpid(child, 0)[1] == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +14,7 @@ from generate.tiny import CONFIGS, PROMPTS, WAYS, answers, make, request
 from torch import Tensor
 
 from lookleft.errors import InputError
+from lookleft.generate.methods import choose
 from lookleft.generate.request import GREEDY, Beam, Done, Request, Sample, Token
 from lookleft.generate.speculate import (
     DraftModel,
@@ -178,3 +181,18 @@ def test_a_draft_whose_ring_cannot_go_back_reads_again() -> None:
     asked = Request((8,), max_new=14)
     expected = run(make("decoder"), asked, PromptLookup()).ids
     assert run(make("decoder"), asked, DraftModel(make("window"), GREEDY)).ids == expected
+
+
+def test_rules_are_asked_only_about_texts_that_can_be_written() -> None:
+    """A grammar knows no answer for a text that it forbids, though a guess may lead there."""
+    model = make("decoder")
+
+    def allowed(text: Sequence[int]) -> list[int]:
+        assert all(token < 20 for token in text[6:]), "this text was forbidden"
+        return list(range(3, 20))
+
+    way = choose(allowed=allowed)
+    asked = request("decoder", PROMPTS[3], way, max_new=12)  # 20 comes again and again
+    [[expected]] = answers(model, [asked], way)
+    [[guessed]] = answers(model, [asked], replace(way, is_lookup=True))
+    assert guessed.ids == expected.ids

@@ -157,3 +157,15 @@ def test_a_text_goes_on_where_its_prompt_ends() -> None:
 def test_an_empty_stop_string_is_refused() -> None:
     with pytest.raises(InputError, match="a stop string is empty"):
         TextStream(TOKENIZERS["byte"], ["x", ""])
+
+
+@pytest.mark.parametrize("name", sorted(TOKENIZERS))
+def test_a_long_text_is_the_same_though_only_its_end_is_decoded(name: str) -> None:
+    tokenizer = TOKENIZERS[name]
+    ids = tokenizer.encode(" ".join(SAMPLES * 8))
+    assert len(ids) > 5 * 64
+    pieces, stream = streamed(tokenizer, ids, ["never said"])
+    assert "".join(pieces) == stream.text == tokenizer.decode(ids)
+    # A stop string that lies over the place where a part begins is met as well.
+    for stop in ("क्षत्रिय", "then நொ", "🇩🇪 e"):
+        assert streamed(tokenizer, ids, [stop])[1].text == cut_at(tokenizer.decode(ids), [stop])

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from generate.speakers import speaker
+import torch
+from generate.speakers import speaker, tokenizer
 
+from lookleft.bundle import Bundle
 from lookleft.engine.pick import pick_runner
 from lookleft.errors import InputError
 from lookleft.generate.methods import choose
 from lookleft.generate.write import Writer
+from lookleft.models import build
 
 PROMPTS = ["Once upon", "I am", "मैं घर"]
 
@@ -139,3 +142,23 @@ def test_an_empty_prompt_and_an_empty_stop_string_are_refused() -> None:
         writer().write([""])
     with pytest.raises(InputError, match="a stop string is empty"):
         writer(stops=[""])
+
+
+def test_rows_beyond_the_tokenizer_are_never_said() -> None:
+    """As in checkpoints whose vocabulary was filled up to a round number."""
+    words = tokenizer()
+    config = speaker("writer").network.config.model_copy(update={"vocab_size": 400})
+    model = Bundle(build(config, torch.Generator().manual_seed(0)), words, words.specials)
+    every: list[dict[str, Any]] = [{}, {"temperature": 1.5}, {"beam": 2}, {"is_lookup": True}]
+    for ways in every:
+        [[written]] = Writer(model, choose(**ways), max_new=60).write(["I am"])
+        assert max(written.ids) < len(words)
+
+
+def test_one_stop_string_needs_no_list() -> None:
+    assert writer(stops="Za").stops == ("Za",)
+
+
+def test_a_beam_may_be_wider_than_a_batch() -> None:
+    [[written]] = writer(beam=70).write(["I am"])
+    assert written.text

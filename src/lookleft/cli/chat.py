@@ -54,4 +54,8 @@ def chat(
             say(f"error: {error}")
             continue
         if written.finish == "length":
-            say(f"(cut at {len(written.ids)} tokens; --max-new gives more room)")
+            is_full = len(written.ids) < max_new
+            way_out = (
+                "the model reads no more; :new begins anew" if is_full else "--max-new gives more"
+            )
+            say(f"(cut at {len(written.ids)} tokens: {way_out})")

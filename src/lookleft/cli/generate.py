@@ -88,6 +88,8 @@ def generate(
     text = read_prompt() if prompt is None else prompt
     if not text:
         raise InputError("the prompt is empty: there is nothing to go on from; give some text")
+    if stream and n_best > 1:
+        raise InputError("--stream shows one text while it grows: leave out --n-best, or --stream")
     loaded = load(model, engine=computing.engine)
     writer = loaded.writer(
         way,

@@ -102,11 +102,21 @@ def translate(
         elif not os.path.exists(model) and model not in NAMES:
             raise FileError(
                 f"{model}: does not exist; give a model folder, or a word to translate as in "
-                f'lookleft translate {DEFAULT} "{model}"'
+                f'echo "{model}" | lookleft translate {DEFAULT}'
+            )
+        elif os.path.isfile(model) and not model.endswith(".gguf"):
+            raise FileError(
+                f"{model}: is a file and no model; to translate what is in it: "
+                f"lookleft translate {DEFAULT} {model}"
             )
     use_threads(threads)
     method = choose(beam=beam, n_best=n_best, length_penalty=penalty_of(length_penalty)).method
     is_one = text is not None and not is_file_name(text)
+    if text is not None and not is_one and not os.path.exists(text):
+        raise FileError(
+            f"{text}: there is no such file; if it is a text to translate: "
+            f'echo "{text}" | lookleft translate {model or DEFAULT}'
+        )
     loaded = load(model, engine="torch" if engine == "auto" and is_one and is_cold() else engine)
     options = Options(
         method=method,
@@ -212,9 +222,10 @@ def _lines(file: str | None) -> Iterator[str | InputError]:
 
 
 def _decoded(raw_lines: BinaryIO) -> Iterator[str | InputError]:
-    for raw in raw_lines:
+    for number, raw in enumerate(raw_lines):
         try:
-            yield raw.decode("utf-8").rstrip("\r\n")
+            # A first line may begin with a mark that only says that this is UTF-8.
+            yield raw.decode("utf-8" if number else "utf-8-sig").rstrip("\r\n")
         except UnicodeDecodeError as error:
             yield InputError(f"is not UTF-8: {error.reason}")
 

@@ -33,7 +33,8 @@ def encode_block(typing: Any, source: Any, target: Any, scale: Any, total: Any) 
         sizes = [write.call("llvm.fabs.v8f32", one_to_one, part) for part in parts]
         largest = write.across(larger, larger(write, *(larger(write, *s) for s in _twos(sizes))))
         zero, one = F32(0.0), F32(1.0)
-        is_zero = builder.fcmp_ordered("==", largest, zero)
+        # Smaller numbers are zeros: the inverse of theirs could not be held.
+        is_zero = builder.fcmp_ordered("<", largest, F32(1e-30))
         inverse = builder.fdiv(F32(LARGEST), builder.select(is_zero, one, largest))
         factor, half = write.splat(inverse, FLOATS), ir.Constant(FLOATS, [0.5] * LANES)
         codes = [

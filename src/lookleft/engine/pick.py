@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from weakref import WeakKeyDictionary
 
 import torch
@@ -43,6 +43,8 @@ def pick_runner(
         raise InputError("this is an encoder-only model: it does not write; score it instead")
     if weights not in ("stored", "float32", *KINDS):
         raise InputError(f"weights={weights!r}: give stored, float32, int8 or int4")
+    if engine not in get_args(Engine):
+        raise InputError(f"engine={engine!r}: give {', '.join(get_args(Engine))}")
     reason = why_not(network)
     if engine == "torch" or (engine == "auto" and reason is not None):
         if engine == "auto" and say is not None:
@@ -55,12 +57,13 @@ def pick_runner(
     from lookleft.engine.runner import Runner as EngineRunner
 
     given = tuple((p.data_ptr(), p._version) for p in network.parameters())
-    stamp = (weights, n_threads or torch.get_num_threads(), given)
+    has_stored = isinstance(model, Bundle) and weights == "stored"
+    stamp = (weights, has_stored, n_threads or torch.get_num_threads(), given)
     if network in _MADE and _MADE[network][0] == stamp:
         return _MADE[network][1]
     if say is not None and not is_compiled():
         say("compiling the engine, once for this machine: some 20 seconds")
-    stored = model.quantised() if isinstance(model, Bundle) and weights == "stored" else {}
+    stored = model.quantised() if isinstance(model, Bundle) and has_stored else {}
     kind = weights if weights == "int8" or weights == "int4" else None
     runner = EngineRunner(network, stored=stored, kind=kind, n_threads=n_threads)
     _MADE[network] = (stamp, runner)

@@ -7,7 +7,6 @@ Dimensions: B rows of the batch, T positions, V vocabulary.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import NamedTuple
@@ -22,7 +21,7 @@ from lookleft.engine.search import BeamSearch, Doubles, Search
 from lookleft.engine.space import Space
 from lookleft.engine.state import EngineState, Integers, Memory, Pool
 from lookleft.engine.tables import PositionTables
-from lookleft.engine.team import team_of, usable_cores
+from lookleft.engine.team import Turn, team_of, usable_cores
 from lookleft.engine.weights import Record, place_weights
 from lookleft.errors import InputError
 from lookleft.models import DecoderOnly, EncoderDecoder
@@ -60,7 +59,7 @@ class Runner:
         kind: what to make of all others ("int8", "int4"); None: float32.
         n_threads: unset, as many as torch uses."""
         self.config = network.config
-        self._order = threading.Lock()  # a job and its work space serve one caller at a time
+        self._order = Turn()  # a job and its work space serve one caller at a time
         if n_threads is None:
             n_threads = min(usable_cores(), torch.get_num_threads())
         if n_threads < 1:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 from numba import njit, types
@@ -29,6 +30,36 @@ from lookleft.engine.spin import (
 )
 
 MAX_THREADS = 64
+
+
+class Turn:
+    """A lock that is free in a forked process, whoever held it when the process was forked."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        _TURNS.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def renew(self) -> None:
+        """In a child, whose only thread holds nothing."""
+        self._lock = threading.Lock()
+
+
+_TURNS: WeakSet[Turn] = WeakSet()
+
+
+def _renew_all() -> None:
+    for turn in _TURNS:
+        turn.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)
 
 
 def take_part(sync: int, me: int, team: int, ticket: int) -> int:
@@ -67,17 +98,17 @@ class Team:
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
         self._take_part, self._publish = machine_code()
+        self._order = Turn()  # one forward at a time
         self._start()
 
     def _start(self) -> None:
-        """Counters, locks and threads, all new."""
+        """Counters and threads, all new."""
         self._process = os.getpid()
         self._memory = np.zeros(N_BYTES // 8 + 16, np.int64)
         start = self._memory.ctypes.data
         first = -start % 128 // 8  # counters begin on a line of their own
         self._sync = start + 8 * first
         self._ticket, self._job = self._memory[first:], self._memory[first + JOB_ADDRESS // 8 :]
-        self._order = threading.Lock()  # one forward at a time
         self._wake = threading.Condition()
         self._n_asleep = 0
         for number in range(1, self.n_threads):
@@ -85,9 +116,9 @@ class Team:
 
     def run(self, job: np.ndarray[Any, np.dtype[np.void]]) -> None:
         """Run a forward to its end. job: one record of `records.JOB`."""
-        if self._process != os.getpid():
-            self._start()  # a process that was forked has the numbers of the threads, not them
         with self._order:
+            if self._process != os.getpid():
+                self._start()  # a process that was forked has the numbers of the threads, not them
             self._job[0] = job.ctypes.data
             # Either a worker sees the new ticket, or it has said before that it sleeps: both
             # sides are Python, and Python runs one thread at a time.

@@ -42,7 +42,9 @@ def probabilities(logits: Tensor, method: Sample) -> Tensor:
     keeps the likeliest whose probabilities reach that sum; min_p keeps those at least that
     likely, relative to the likeliest. The likeliest token is always kept.
     """
-    probs = (logits.double() / method.temperature).softmax(-1)
+    # The largest is taken off first: a small temperature would make it infinite.
+    below = logits.double() - logits.double().amax(-1, keepdim=True)
+    probs = (below / method.temperature).softmax(-1)
     if method.top_k or method.top_p < 1:
         n_kept = min(method.top_k or probs.size(1), probs.size(1))
         ranked, ids = probs.topk(n_kept) if method.top_k else _sorted(probs)

@@ -14,6 +14,7 @@ from lookleft.errors import InputError
 
 Rule = Callable[[Tensor, Sequence[int]], Tensor]  # logits (V,), the row's tokens so far -> (V,)
 Finish = Literal["end", "length", "stuck"]  # an end token; no more room; no token was possible
+MOST_PENALTY = 10  # beyond that the powers of long texts cannot be held
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,11 @@ class Beam:
             raise InputError(
                 f"n_best={self.n_best} of a beam of {self.width}: give 1..{self.width}"
             )
-        if not math.isfinite(self.length_penalty.a):
-            raise InputError(f"length penalty {self.length_penalty.a} must be a number")
+        if not abs(self.length_penalty.a) <= MOST_PENALTY:
+            raise InputError(
+                f"length penalty {self.length_penalty.a} must be a number between "
+                f"-{MOST_PENALTY} and {MOST_PENALTY}"
+            )
 
 
 Method = Greedy | Sample | Beam
@@ -128,7 +132,8 @@ class Answer:
     ids: list[int]  # new tokens without the end token
     finish: Finish
     score: float | None = None  # of a beam, after its length penalty
-    log_probs: list[float] | None = None  # the model's own, of each id and of the end token
+    # Of each id and of the end token: the model's own; of a beam with rules, what these made of it.
+    log_probs: list[float] | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ Dimensions: N guesses, V vocabulary.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -27,6 +28,7 @@ from lookleft.generate.request import (
     Event,
     Method,
     Request,
+    Rule,
     Sample,
     Token,
     admit,
@@ -169,6 +171,20 @@ def accept(target: Tensor, guess: Guess, chances: Tensor) -> list[int]:
     return [*guess.ids, int(draw(target[-1:], chances[-1:]))]
 
 
+def ruled(
+    rows: Tensor, guess: Guess, rules: Sequence[Rule], text: list[int]
+) -> tuple[Tensor, Guess]:
+    """The rows under the rules, and the guesses, up to one that a rule forbids: no rule is asked
+    about a text that could not have been written. (N + 1, V)."""
+    done: list[Tensor] = []
+    for i in range(len(guess.ids) + 1):
+        so_far = [*text, *guess.ids[:i]]
+        done.append(apply_rules(rows[i : i + 1].clone(), [(rules, so_far)]))  # (1, V)
+        if i < len(guess.ids) and float(done[-1][0, guess.ids[i]]) == -math.inf:
+            break
+    return torch.cat(done), guess.first(len(done) - 1)
+
+
 @torch.no_grad()
 def speculate(
     runner: Runner[Any], request: Request, guesser: Guesser, *, n_guesses: int = 5
@@ -191,17 +207,16 @@ def speculate(
     logits, state = runner.prefill(batch, room=entry.max_new + n_guesses)
     guess = Guess([], logits.new_zeros(0, logits.size(1)))
     while True:
-        texts = [[*entry.read, *entry.new, *guess.ids[:i]] for i in range(len(guess.ids) + 1)]
-        rows = without_forbidden(logits, [request] * len(texts))  # (N + 1, V)
+        rows = without_forbidden(logits, [request] * (len(guess.ids) + 1))  # (N + 1, V)
         if request.rules:
-            rows = apply_rules(rows.clone(), [(request.rules, text) for text in texts])
+            rows, guess = ruled(rows, guess, request.rules, [*entry.read, *entry.new])
         is_possible = rows.amax(-1).isfinite()  # (N + 1,)
         n_rows = int(is_possible.cumprod(0).sum())
         if not n_rows:
             yield Done(0, [entry.answer("stuck")])
             return
-        rows, texts, guess = rows[:n_rows], texts[:n_rows], guess.first(n_rows - 1)
-        chances = torch.rand(len(texts), generator=stream, dtype=torch.float64)
+        rows, guess = rows[:n_rows], guess.first(n_rows - 1)
+        chances = torch.rand(n_rows, generator=stream, dtype=torch.float64)
         new = accept(distribution(rows, request.method), guess, chances)
         log_probs = logits.log_softmax(-1) if request.wants_log_probs else None
         for i, id in enumerate(new):

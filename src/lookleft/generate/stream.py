@@ -16,6 +16,7 @@ from lookleft.text.tokenizer import Tokenizer
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 _BROKEN = "\ufffd"  # what a decoder writes for bytes that are no character, or none yet
 _CONTEXT = 8  # tokens before the text that are decoded with it: a space may depend on them
+_AT_ONCE = 64  # tokens that are decoded together; what is before them is certain
 
 
 class TextStream:
@@ -28,12 +29,17 @@ class TextStream:
         if "" in stops:
             raise InputError("a stop string is empty: it would stop before the first token")
         self._tokenizer, self._stops = tokenizer, tuple(stops)
-        self._before = list(before)[-_CONTEXT:]
-        self._skipped = tokenizer.decode(self._before) if self._before else ""
-        self._ids: list[int] = []
+        self._head = ""  # the text of the tokens that are no longer looked at
+        self._begin(list(before))
         self._n_shown = 0
         self.text = ""  # all of it, as far as it is settled
         self.is_stopped = False  # a stop string was met; the text ends before it
+
+    def _begin(self, before: list[int]) -> None:
+        """Go on behind these tokens."""
+        self._before = before[-_CONTEXT:]
+        self._skipped = self._tokenizer.decode(self._before) if self._before else ""
+        self._ids: list[int] = []
 
     def push(self, id: int) -> str:
         """Take a token; get what can be shown now, perhaps nothing."""
@@ -44,7 +50,11 @@ class TextStream:
         # A byte changes how the bytes right before it read, so a run of them waits for its end.
         while n_settled and _BYTE.fullmatch(self._tokenizer.piece(self._ids[n_settled - 1])):
             n_settled -= 1
-        self._settle(self._decoded(n_settled).rstrip(_BROKEN))
+        text = self._decoded(n_settled)
+        self._settle(text.rstrip(_BROKEN))
+        if n_settled == len(self._ids) >= _AT_ONCE and not text.endswith(_BROKEN):
+            self._head = text
+            self._begin([*self._before, *self._ids])
         if self.is_stopped:
             return self._show(len(self.text))
         places = boundaries(self.text[self._n_shown :])
@@ -60,8 +70,8 @@ class TextStream:
     def _decoded(self, n_ids: int) -> str:
         text = self._tokenizer.decode([*self._before, *self._ids[:n_ids]])
         if text.startswith(self._skipped):
-            return text[len(self._skipped) :]
-        return self._tokenizer.decode(self._ids[:n_ids])
+            return self._head + text[len(self._skipped) :]
+        return self._head + self._tokenizer.decode(self._ids[:n_ids])
 
     def _settle(self, text: str) -> None:
         """Take the text up to the stop string that is complete first."""

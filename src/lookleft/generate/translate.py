@@ -62,7 +62,10 @@ class Translator:
         self._end = self.tokenizer.specials.require("eos")
         pad = self.tokenizer.specials.pad
         # Models that begin with padding were never taught not to say it.
-        self._never = () if pad is None or pad == self._end else (pad,)
+        padding = () if pad is None or pad == self._end else (pad,)
+        # And some have more rows than their tokenizer has tokens, to fill up blocks.
+        beyond = range(len(self.tokenizer), bundle.network.config.vocab_size)
+        self._never = (*padding, *beyond)
         languages = options.source_language, options.target_language
         frame = frame_for(bundle, self.tokenizer, *languages)
         self._before_source = frame.source

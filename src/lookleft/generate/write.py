@@ -10,7 +10,7 @@ from lookleft.bundle import Bundle
 from lookleft.errors import InputError
 from lookleft.generate.methods import Way
 from lookleft.generate.request import Answer, Event, Request, Token, numbered
-from lookleft.generate.scheduler import AHEAD, Scheduler
+from lookleft.generate.scheduler import AHEAD, ROWS, Scheduler, rows_of
 from lookleft.generate.speculate import DraftModel, PromptLookup, speculate
 from lookleft.generate.stream import TextStream
 from lookleft.models import DecoderOnly
@@ -41,7 +41,7 @@ class Writer:
         way: Way,
         *,
         max_new: int = 128,
-        stops: Sequence[str] = (),
+        stops: str | Sequence[str] = (),
         ends: Sequence[int] = (),
         wants_log_probs: bool = False,
         runner: Runner[Any] | None = None,
@@ -57,13 +57,15 @@ class Writer:
         self.bundle, self.way, self.draft = bundle, way, draft
         self.tokenizer: Tokenizer = bundle.tokenizer
         self.runner: Runner[Any] = bundle.network if runner is None else runner
-        self.stops = tuple(stops)
+        self.stops = (stops,) if isinstance(stops, str) else tuple(stops)
         TextStream(self.tokenizer, self.stops)  # refuses a bad stop string before work begins
         own_end = () if bundle.specials.eos is None else (bundle.specials.eos,)
         self._blank = Request(
             max_new=max_new,
             ends=(*own_end, *ends),
             method=way.method,
+            # Some models have more rows than their tokenizer has tokens, to fill up blocks.
+            forbidden=tuple(range(len(self.tokenizer), bundle.network.config.vocab_size)),
             rules=way.rules,
             wants_log_probs=wants_log_probs,
         )
@@ -99,7 +101,7 @@ class Writer:
                     if page.answers:
                         break
             return [page.answers for page in pages]
-        scheduler = Scheduler(self.runner, ahead=AHEAD)
+        scheduler = self._scheduler(ahead=AHEAD)
         by_ticket = {scheduler.submit(page.request): page for page in pages}
         while not scheduler.is_idle:
             for event in scheduler.step():
@@ -116,9 +118,14 @@ class Writer:
         elif self.way.is_lookup:
             yield from speculate(self.runner, request, PromptLookup())
         else:
-            scheduler = Scheduler(self.runner)
+            scheduler = self._scheduler()
             scheduler.submit(request)
             yield from scheduler.run()
+
+    def _scheduler(self, ahead: int = 1) -> Scheduler[Any]:
+        """With room for one request at least, however wide its beam."""
+        max_rows = max(ROWS, rows_of(self._blank))
+        return Scheduler(self.runner, max_rows=max_rows, ahead=ahead)
 
 
 class _Page:

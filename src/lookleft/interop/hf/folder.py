@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lookleft.config import EncoderOnlyConfig, Sinusoidal
 from lookleft.errors import ConfigError, FileError
-from lookleft.files import make_folder, read_json, write_json
+from lookleft.files import read_json, write_json
 from lookleft.interop.hf.bart import BART, M2M100, MARIAN, MBART, sinusoidal_tables
 from lookleft.interop.hf.bert import BERT
 from lookleft.interop.hf.family import Family, Json
@@ -18,7 +18,7 @@ from lookleft.interop.hf.llama import LLAMA, MISTRAL, QWEN2, QWEN3
 from lookleft.interop.hf.t5 import T5
 from lookleft.interop.places import Place, assemble, find_places, shapes_of, write_places
 from lookleft.models import AnyConfig, AnyModel
-from lookleft.tensors import FILE_NAME, read_folder, write_tensors
+from lookleft.tensors import FILE_NAME, read_folder, write_folder
 from lookleft.text.vocab import Specials
 
 FAMILIES = (GPT2, LLAMA, MISTRAL, QWEN2, QWEN3, BERT, MARIAN, BART, MBART, M2M100, T5)
@@ -59,8 +59,7 @@ def save_hf(model: AnyModel, folder: str | Path, specials: Specials | None = Non
         length = theirs["max_position_embeddings"]
         tensors |= sinusoidal_tables(config.positions, config.d_model, length)
     folder = Path(folder)
-    make_folder(folder)
-    write_tensors(folder / FILE_NAME, tensors)
+    write_folder(folder, tensors)
     dtype = str(state["embedding.tokens.weight"].dtype).removeprefix("torch.")
     is_headless = isinstance(config, EncoderOnlyConfig) and not config.head_transform
     head = {
