@@ -135,7 +135,8 @@ class Run:
             run.progress = load_checkpoint(checkpoint, run.model, run.optimizers, world)
         with world.agreed():
             if world.is_main:
-                write_settings(settings, folder / "config.toml")  # what was put over them stays
+                if overrides:
+                    write_settings(settings, folder / "config.toml")
                 forget_after(folder, run.progress.step)
                 forget_checkpoints_after(folder / "averaging", run.progress.step)
         return run

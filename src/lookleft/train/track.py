@@ -106,9 +106,9 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 
 def forget_after(folder: Path, step: int) -> None:
     """Leave out what was logged behind a step, so that a run taken up there logs it only once."""
-    if not (folder / METRICS).exists():
-        return
+    path = folder / METRICS
     kept = [row for row in read_metrics(folder) if row["step"] <= step]
-    # Always anew: the next row must not be put to a line that was cut short.
-    text = "".join(json.dumps(row) + "\n" for row in kept)
-    write_atomically(folder / METRICS, text.encode("utf-8"))
+    data = "".join(json.dumps(row) + "\n" for row in kept).encode("utf-8")
+    # Also where only a line was cut short: the next row must not be put to it.
+    if path.exists() and path.read_bytes() != data:
+        write_atomically(path, data)
