@@ -97,6 +97,8 @@ def test_a_folder_that_has_files_is_not_written_into(tmp_path: Path) -> None:
 def test_the_new_folder_lies_beside_the_model() -> None:
     assert default_folder(Path("runs/en-hi"), "int8") == Path("runs/en-hi-int8")
     assert default_folder(Path("a/model.gguf"), "int4") == Path("a/model-int4")
+    here = Path.cwd()
+    assert default_folder(Path(), "int8") == here.with_name(f"{here.name}-int8")
 
 
 def test_levels_without_their_scales_are_refused(tmp_path: Path) -> None:

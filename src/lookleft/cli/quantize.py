@@ -88,9 +88,9 @@ def default_folder(model: Path, to: str) -> Path:
     """Beside the model: runs/en-hi -> runs/en-hi-int8, model.gguf -> model-int8."""
     if model.suffix == ".gguf":
         return model.with_name(f"{model.stem}-{to}")
-    name = model.resolve().name  # of "." too
-    is_itself = model.name != name
-    return (model.resolve() if is_itself else model).with_name(f"{name}-{to}") if name else Path(to)
+    if model.name in ("", ".."):  # "." and ".." stand for a name
+        model = model.resolve()
+    return model.with_name(f"{model.name}-{to}") if model.name else Path(to)
 
 
 def weight_bytes(folder: Path) -> int:

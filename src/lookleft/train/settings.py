@@ -33,6 +33,7 @@ from lookleft.train.where import line_of
 Part = Literal["train", "dev"]
 Spec = str | tuple[str, str]
 Layers = Annotated[int, Field(ge=1, le=1_024)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "relu2"]
 Tokenize = Literal["13a", "intl", "none", "char", "zh"]  # of sacreBLEU's, without a download
 PHRASES = "phrases"  # stands for the built-in English-Hindi grammar where a file is asked for
@@ -140,9 +141,7 @@ class TrainSettings(Frozen):
     compile: bool = False  # let torch.compile write the kernels; the first steps take minutes
     parallel: Parallel = "ddp"  # under torchrun: ddp, or fsdp for a model too large for one process
     device: DeviceName = "auto"  # where to compute: auto, cpu, cuda or mps
-    seed: int = Field(
-        default=1234, ge=0, lt=2**63
-    )  # of weights, shuffling, dropout and all other chance
+    seed: Seed = 1234  # of weights, shuffling, dropout and all other chance
     log_every: PositiveInt = 50  # steps between two lines of metrics.jsonl
     eval_every: PositiveInt = 500  # steps between two looks at the dev set
     save_every: PositiveInt = 500  # steps between two checkpoints
