@@ -95,13 +95,12 @@ def pad_rows(
     """Sentences of unequal length as one rectangle. Lists of ids -> (B, T)."""
     if not rows:
         raise InputError("a batch needs at least one row")
-    width = max(map(len, rows))
-    ids = torch.full((len(rows), width), pad_id, dtype=torch.long)
-    is_token = torch.zeros(len(rows), width, dtype=torch.bool)
-    for i, row in enumerate(rows):
-        place = slice(width - len(row), width) if side == "left" else slice(0, len(row))
-        ids[i, place] = _as_ids(row)
-        is_token[i, place] = True
+    lengths = torch.tensor([len(row) for row in rows])[:, None]  # (B, 1)
+    width = int(lengths.max())
+    places = torch.arange(width)
+    is_token = places >= width - lengths if side == "left" else places < lengths  # (B, T)
+    ids = torch.full(is_token.shape, pad_id, dtype=torch.long)
+    ids[is_token] = _as_ids([i for row in rows for i in row])
     return as_rows(ids, is_token)
 
 
@@ -138,12 +137,11 @@ def pack_documents(rows: Sequence[Sequence[Ids]]) -> Batch:
     """
     inputs = pad_rows([[i for doc in row for i in doc[:-1]] for row in rows])
     targets = pad_targets([[i for doc in row for i in doc[1:]] for row in rows], inputs)
+    lengths = [[max(len(doc) - 1, 0) for doc in row] for row in rows]
+    numbers = [number for row in lengths for number, n in enumerate(row) for _ in range(n)]
     docs, pos = torch.zeros_like(inputs.ids), torch.zeros_like(inputs.pos)
-    for i, row in enumerate(rows):
-        lengths = [max(len(doc) - 1, 0) for doc in row]
-        counts = torch.tensor(lengths, dtype=torch.long)  # a row may hold no document at all
-        docs[i, : sum(lengths)] = torch.repeat_interleave(counts)
-        pos[i, : sum(lengths)] = torch.tensor([p for n in lengths for p in range(n)])
+    docs[inputs.is_token] = _as_ids(numbers)
+    pos[inputs.is_token] = _as_ids([place for row in lengths for n in row for place in range(n)])
     return Batch(inputs=replace(inputs, docs=docs, pos=pos), targets=targets)
 
 

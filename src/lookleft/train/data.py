@@ -17,6 +17,7 @@ from lookleft.train.batches import BatchMaker, cover_for
 from lookleft.train.corpora import open_pairs, open_stream, open_texts
 from lookleft.train.settings import Part, RunSettings
 
+_MEASURED_AT_ONCE = 4_096  # tokens of a batch of dev at least: no gradient, so more fit
 _WINDOW = 65_536  # examples that are shuffled together, and so in memory together
 
 
@@ -89,6 +90,7 @@ def _reading(
 ) -> tuple[Examples, Cutter[Any]]:
     """What a part of the data holds for this task, and how it is cut into batches."""
     data, train = settings.data, settings.train
+    tokens = train.tokens if part == "train" else max(train.tokens, _MEASURED_AT_ONCE)
     if settings.task == "translate":
         dropout = data.bpe_dropout if part == "train" else 0.0
         pairs = open_pairs(data, part)
@@ -98,14 +100,14 @@ def _reading(
         )
         if dropout == 0.0:  # with it every epoch is another
             examples = kept(examples, _WINDOW)
-        return examples, ByLength(tokens=train.tokens, max_len=data.max_tokens)
-    rows = Packed(length=train.length, n_rows=max(train.tokens // train.length, 1))
+        return examples, ByLength(tokens=tokens, max_len=data.max_tokens)
+    rows = Packed(length=train.length, n_rows=max(tokens // train.length, 1))
     if data.stream:
         seed = train.seed if part == "train" else None
         return stream_examples(open_stream(data, part), tokenizer, train.length, seed), rows
     texts = open_texts(data, part)
     if settings.task == "mlm":
-        pieces = Pieces(tokens=train.tokens, length=train.length)
+        pieces = Pieces(tokens=tokens, length=train.length)
         return kept(text_examples(texts, tokenizer, bos=True, summary=summary), _WINDOW), pieces
     return kept(text_examples(texts, tokenizer, summary=summary), _WINDOW), rows
 
