@@ -24,8 +24,9 @@ from lookleft.cli.display import (
     table_head,
     table_row,
 )
+from lookleft.train.event import Event
 from lookleft.train.judge import Sample
-from lookleft.train.run import Event, Run
+from lookleft.train.run import Run
 
 COLUMNS = (("chrF++", 7, "chrf", ".1f"), ("BLEU", 5, "bleu", ".1f"))
 EVENT = Event(

@@ -72,6 +72,19 @@ def test_check_says_what_a_run_would_be_and_keeps_nothing(
     assert {path.name for path in tmp_path.iterdir()} == {"pairs.tsv", "check.json"}
 
 
+@pytest.mark.parametrize(
+    ("minutes", "said"),
+    [("1e-9", "0 of them fit into 1e-09 minutes, the others will be left out"), ("999", "all of")],
+)
+def test_check_says_what_a_budget_of_minutes_will_do(
+    minutes: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    words = as_words(SMALL | {"data.train": str(pairs), "train.minutes": minutes})
+    call("check", *words)
+    assert said in capsys.readouterr().out
+
+
 def test_check_answers_no_to_a_model_that_peeks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -146,8 +159,10 @@ def test_a_config_is_found_by_path_or_by_the_name_of_a_recipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for word in ("en-hi", "en-hi.toml", "recipes/en-hi.toml"):
+    for word in ("en-hi", "recipes/en-hi.toml"):
         assert find_config(word) == find_recipes()["en-hi"]
+    with pytest.raises(FileError, match="did you mean en-hi"):
+        find_config("en-hi.toml")  # a copy with changes, looked for in the wrong folder
     Path("en-hi.toml").write_text("")
     assert find_config("en-hi.toml") == Path("en-hi.toml")  # one's own comes first
     with pytest.raises(FileError, match="did you mean en-hi"):

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
-from functools import partial
+from collections.abc import Callable
+from functools import partial, partialmethod
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lookleft.bundle import load
-from lookleft.cli.display import plain_line
+from lookleft.cli.display import live_line, plain_line
 from lookleft.cli.main import app
 from lookleft.cli.train import log, parse_words
 from lookleft.errors import ConfigError, FileError, InputError, LookleftError
 from lookleft.nn import fused
-from lookleft.train.run import Event, Run
+from lookleft.train.event import Event
+from lookleft.train.run import Run
 from lookleft.train.settings import read_settings
 
 SETTINGS = {
@@ -90,6 +94,39 @@ def test_the_time_left_counts_this_sitting_only(pairs: str, tmp_path: Path) -> N
     stopped.first_step = 90
     line = plain_line(stopped, Event(step=95, loss=1.0, lr=1e-3, tokens=10, seconds=60.0))
     assert "left=1:00" in line
+
+
+def test_a_budget_of_minutes_is_told_shown_and_prolonged(
+    pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count(step=0.25)  # seconds: time passes by being asked for
+    monkeypatch.setattr(Run, "__init__", partialmethod(begin_with, ticks.__next__, Run.__init__))
+    out, files = tmp_path / "run", ["--data.train", pairs, "--data.dev", "false"]
+    run("--out", str(out), *files, *SMALL, "--train.steps", "900", "--train.minutes", "0.5")
+    told = capsys.readouterr().err
+    (line,) = [line for line in told.splitlines() if "steps fit into" in line]
+    n_fit = int(line.split()[0])
+    assert 5 < n_fit < 100
+    assert line.startswith(f"{n_fit} of 900 steps fit into 0.5 minutes at ")
+    assert line in (out / "train.log").read_text()
+    assert "early stop" not in told
+    assert f"steps: {n_fit} of {n_fit}, as 0.5 minutes were too few for 900" in (
+        (out / "model" / "README.md").read_text()
+    )
+    run("--resume", "--out", str(out))
+    told = capsys.readouterr().err
+    assert f"finished at step {n_fit}. To go on anyway: --train.minutes 1\n" in told
+    fitted = Run.resume(out)
+    event = Event(step=n_fit - 2, loss=1.0, lr=1e-3, tokens=10, seconds=n_fit - 2.0)
+    assert "left=0:02" in plain_line(fitted, event)
+    assert f"{n_fit}/{n_fit}" in live_line(fitted, event, seconds_per_step=1.0)
+
+
+def begin_with(
+    self: Run, clock: Callable[[], float], begin: Callable[..., None], *words: Any
+) -> None:
+    begin(self, *words)
+    self.clock = clock
 
 
 def test_a_run_leaves_its_log_command_report_card_and_verdict(

@@ -42,6 +42,23 @@ def test_wsd_stays_at_the_peak_until_it_falls() -> None:
 
 @given(
     kind=st.sampled_from(KINDS),
+    warmup=st.integers(0, 50),
+    fewer=st.integers(1, 200),
+    more=st.integers(0, 200),
+    decay_share=st.floats(0.01, 1),
+)
+def test_the_rate_never_rises_where_steps_are_left_out(
+    kind: str, warmup: int, fewer: int, more: int, decay_share: float
+) -> None:
+    before, after = (
+        make_schedule(kind, warmup=warmup, steps=steps, decay_share=decay_share)
+        for steps in (fewer + more, fewer)
+    )
+    assert all(after(step) <= before(step) + 1e-12 for step in range(fewer))
+
+
+@given(
+    kind=st.sampled_from(KINDS),
     steps=st.integers(1, 500),
     share=st.floats(0, 1),
     floor=st.floats(0, 1),

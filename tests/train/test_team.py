@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from processes import run_world
+from small_runs import write_pairs
 from torch import Tensor
 
 from lookleft.tensors import read_tensors
@@ -37,6 +38,7 @@ LIMITS = {torch.float64: 1e-10, torch.float32: 1e-6}  # relative
 def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What two processes left behind."""
     folder = tmp_path_factory.mktemp("two")
+    write_pairs(folder / "pairs.tsv")
     run_world(SCRIPT, 2, str(folder))
     return folder
 
@@ -124,6 +126,11 @@ def test_what_fails_in_one_process_stops_all(two: Path) -> None:
     assert [one["number"] for one in told] == ["DivergedError", "DivergedError"]
     assert [one["disk"] for one in told] == ["PeerError", "FileError"]
     assert not list((two / "refused").iterdir())
+
+
+def test_two_processes_whose_clocks_differ_fit_the_same_steps(two: Path) -> None:
+    fitted = [json.loads((two / f"fitted.{rank}.json").read_text()) for rank in range(2)]
+    assert fitted == [{"n_steps": 29, "last": 29}] * 2  # of 40; by the other clock not even 3
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 2, 5, 7, 31, 32])

@@ -68,6 +68,7 @@ def look(settings: RunSettings) -> dict[str, Any]:
     """Everything that can be said without training, by name."""
     import torch
 
+    from lookleft.train.budget import fit_steps
     from lookleft.train.keys import all_keys
     from lookleft.train.run import Run
     from lookleft.train.survey import survey
@@ -85,6 +86,8 @@ def look(settings: RunSettings) -> dict[str, Any]:
         data = survey(settings, run.tokenizer, run.source_tokenizer)
         causality = audited(run)
         seconds = seconds_per_step(run)
+    steps, minutes = settings.train.steps, settings.train.minutes
+    n_fit = fit_steps(steps, minutes, step=seconds).n_fit if minutes is not None else steps
     return {
         "config": {"options": len(keys), "changed": changed},
         "task": settings.task,
@@ -107,8 +110,10 @@ def look(settings: RunSettings) -> dict[str, Any]:
         },
         "causality": causality,
         "cost": {
-            "steps": settings.train.steps,
-            "seconds": seconds * settings.train.steps,
+            "steps": steps,
+            "minutes": minutes,
+            "steps_that_fit": n_fit,
+            "seconds": seconds * steps,
             "peak_bytes": peak_bytes(),
             "device": str(run.model.device),
             "threads": torch.get_num_threads(),
@@ -126,7 +131,7 @@ def timed(settings: RunSettings) -> RunSettings:
     """The same run, telling every step and pausing for nothing; nobody judges its translations."""
     pauses = {"eval_every": 10**9, "save_every": 10**9}
     train = settings.train.model_copy(
-        update={"log_every": 1, "track": (), "choose": "loss"} | pauses
+        update={"log_every": 1, "track": (), "choose": "loss", "minutes": None} | pauses
     )
     return settings.model_copy(update={"train": train})
 
@@ -202,6 +207,11 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str, str]]:
             f"threads), evaluations not counted · peak memory ≈ {cost['peak_bytes'] / 1e9:.1f} GB",
         )
     )
+    if cost["minutes"] is not None:
+        n_fit, budget = cost["steps_that_fit"], f"{cost['minutes']:g} minutes"
+        rest = f"{n_fit:,} of them fit into {budget}, the others will be left out"
+        text = f"all of them fit into {budget}" if n_fit == cost["steps"] else rest
+        told.append(("", "note", f"{text}    (--train.minutes)"))
     return told
 
 

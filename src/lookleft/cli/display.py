@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Protocol
 from lookleft.train.report import clock
 
 if TYPE_CHECKING:
+    from lookleft.train.event import Event
     from lookleft.train.judge import Sample
-    from lookleft.train.run import Event, Run
+    from lookleft.train.run import Run
 
 BAR_WIDTH = 30
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -174,15 +175,15 @@ def sample_lines(sample: Sample, languages: tuple[str | None, str | None]) -> li
 def live_line(run: Run, last: Event | None, *, seconds_per_step: float) -> str:
     """Where the run is now: step, loss, rate, time left, patience and the value to beat."""
     train, step = run.settings.train, run.progress.step
-    words = [f"{step:,}/{train.steps:,}"]
+    words = [f"{step:,}/{run.n_steps:,}"]
     if last is not None:
         words += [f"loss {last.loss:.2f}", f"lr {last.lr:.1e}", f"{speed(last) / 1000:.1f}k tok/s"]
-        words.append(f"{clock(seconds_per_step * (train.steps - step))} left")
+        words.append(f"{clock(seconds_per_step * (run.n_steps - step))} left")
     if run.progress.best is not None:
         beat = f"must beat {run.progress.best:.2f}"
         waited = f"no gain {run.progress.n_without_gain}/{train.patience}, "
         words.append(waited + beat if train.patience else beat)
-    return f" ▕{bar(step / train.steps)}▏ {' · '.join(words)}"
+    return f" ▕{bar(step / run.n_steps)}▏ {' · '.join(words)}"
 
 
 def bar(share: float) -> str:
@@ -195,7 +196,7 @@ def bar(share: float) -> str:
 def seconds_left(run: Run, event: Event) -> float:
     """Until the last step, at the pace of this sitting: the seconds of others are not its own."""
     done = max(event.step - run.first_step, 1)
-    return event.seconds / done * (run.settings.train.steps - event.step)
+    return event.seconds / done * (run.n_steps - event.step)
 
 
 def speed(event: Event) -> float:

@@ -40,7 +40,7 @@ def finish(run: Run) -> list[str]:
     write_card(folder)
     write_report(folder)
     lines = []
-    if progress.step < train.steps:
+    if progress.step < run.n_steps:
         lines.append(
             f"early stop at step {progress.step:,}: dev {train.choose} has not beaten "
             f"{progress.best:.4g} (step {progress.best_step:,}) for {train.patience} checks"

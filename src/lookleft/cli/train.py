@@ -167,8 +167,7 @@ def conclude(run: Run) -> None:
     from lookleft.cli.finish import finish
 
     for line in finish(run):
-        say(line)
-        log(run.folder, line)
+        tell(run.folder, line)
 
 
 def is_concluded(folder: Path) -> bool:
@@ -238,9 +237,9 @@ def follow(run: Run, asked: list[int], *, as_json: bool, is_plain: bool) -> None
             if run.read.left_out and not is_told:
                 is_told = True
                 n_lines = f"{run.read.n_given:,} lines so far"
-                remark = f"left out of the training text, {n_lines}: {run.read}"
-                say(remark)
-                log(run.folder, remark)
+                tell(run.folder, f"left out of the training text, {n_lines}: {run.read}")
+            if event.steps_that_fit is not None and run.fit is not None:
+                tell(run.folder, run.fit.in_words(event.step))
             display.show(event, samples_of(run.folder, event.step))
             log(run.folder, plain_line(run, event), has_time=True)
 
@@ -257,12 +256,21 @@ def stopped(run: Run) -> str:
 def nothing_left(run: Run) -> str:
     """What to say when a run that has ended is taken up again."""
     train, step = run.settings.train, run.progress.step
-    is_early = step < train.steps
-    more = f"--train.steps {2 * train.steps}" + (" --train.patience 0" if is_early else "")
+    is_early, fit = step < run.n_steps, run.fit
+    more = f"--train.steps {2 * train.steps}"
+    if fit is not None and fit.n_fit < train.steps:
+        more = f"--train.minutes {2 * fit.minutes:g}"
+    more += " --train.patience 0" if is_early else ""
     return (
         f"nothing to do: this run finished at step {step:,}{' (early stop)' if is_early else ''}. "
         f"To go on anyway: {more}"
     )
+
+
+def tell(folder: Path, line: str) -> None:
+    """Say a line, and put it into train.log."""
+    say(line)
+    log(folder, line)
 
 
 def log(folder: Path, text: str, *, has_time: bool = False) -> None:

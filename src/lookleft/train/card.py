@@ -9,7 +9,7 @@ from typing import Any
 
 from lookleft import __version__
 from lookleft.files import write_atomically
-from lookleft.train.report import PEEKS, clock, read_if_there, sittings
+from lookleft.train.report import PEEKS, clock, read_if_there, sittings, total_steps
 from lookleft.train.settings import RunSettings, read_settings
 from lookleft.train.track import read_metrics
 
@@ -81,7 +81,7 @@ def _body(
     yield "\n## Training\n"
     rows = read_metrics(folder)
     ends = sittings(rows)
-    yield f"- steps: {rows[-1]['step'] if rows else 0:,} of {settings.train.steps:,}"
+    yield f"- steps: {rows[-1]['step'] if rows else 0:,} of {_steps(settings, facts)}"
     yield f"- time: {clock(sum(row['seconds'] for row in ends))}, {_machine(facts)}"
     yield f"- seed: {settings.train.seed}"
     yield "\n## Data\n"
@@ -117,6 +117,13 @@ def _measured(scores: Facts, settings: RunSettings) -> Iterator[str]:
             yield f"| {shown} | {scores[key]:.2f} |"
     if scores.get("signature"):
         yield f"\n`{scores['signature']}`, of {settings.train.eval_sentences:,} sentences at most"
+
+
+def _steps(settings: RunSettings, facts: Facts) -> str:
+    asked, total = settings.train.steps, total_steps(settings, facts)
+    if total == asked:
+        return f"{asked:,}"
+    return f"{total:,}, as {settings.train.minutes:g} minutes were too few for {asked:,}"
 
 
 def _machine(facts: Facts) -> str:

@@ -51,6 +51,9 @@ class Progress:
     best: float | None = None  # of what train.choose names
     best_step: int = 0
     n_without_gain: int = 0  # evaluations since the best
+    seconds: float = 0.0  # of training, evaluations counted, in all sittings
+    evaluation_seconds: float | None = None  # of the last evaluation
+    fit: Mapping[str, Any] | None = None  # what was decided about train.minutes
 
 
 def save_checkpoint(

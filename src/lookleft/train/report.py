@@ -50,7 +50,7 @@ def to_html(folder: Path) -> str:
         "name": escape(folder.resolve().name),
         "headline": escape(_headline(settings, facts)),
         "warning": f'<p class="warning">{escape(PEEKS)}</p>' if is_peeking else "",
-        "numbers": _numbers(last, settings.train.steps, scores),
+        "numbers": _numbers(last, total_steps(settings, facts), scores),
         "signature": _signature(scores),
         "charts": "".join(_charts(rows)),
         "samples": _samples(read_samples(folder), settings.data.languages),
@@ -68,6 +68,12 @@ def to_html(folder: Path) -> str:
 def sittings(rows: Sequence[Row]) -> list[Row]:
     """The last row of each sitting; its clock counts from where it began."""
     return list({row.get("since", 0): row for row in rows}.values())
+
+
+def total_steps(settings: RunSettings, facts: Row) -> int:
+    """How many steps the run has: train.minutes may have left fewer than were asked for."""
+    asked = settings.train.steps
+    return asked if settings.train.minutes is None else min(asked, int(facts.get("steps", asked)))
 
 
 def read_if_there(path: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -19,18 +19,18 @@ from lookleft.bundle import Bundle, load, load_source_tokenizer
 from lookleft.data.batch import Batch
 from lookleft.data.bucket import Position
 from lookleft.data.corpus import Summary
-from lookleft.files import (
-    link_atomically,
-    write_json,
-)
+from lookleft.files import link_atomically, write_json
 from lookleft.models import AnyModel, build
 from lookleft.text.tokenizer import Tokenizer
 from lookleft.train.average import MovingAverage, forget_checkpoints_after, mean_model
+from lookleft.train.budget import Clock, Fit, Stopwatch, decide, held_fit, is_due
 from lookleft.train.checkpoint import Progress, load_checkpoint, newest_sound, save_checkpoint
-from lookleft.train.data import batch_maker, dev_batches, training_feed
+from lookleft.train.data import batch_maker, training_feed
 from lookleft.train.device import compile_blocks, find_device
+from lookleft.train.event import Event
 from lookleft.train.judge import Judge, Opinion, is_better, no_opinion, value_of
-from lookleft.train.loop import DivergedError, StepRecord, train_steps, validate
+from lookleft.train.loop import DivergedError, StepRecord, train_steps
+from lookleft.train.measure import measured, write_scores
 from lookleft.train.optim import make_optimizers
 from lookleft.train.prepare import check_unchanged, prepare
 from lookleft.train.replicas import n_replicas
@@ -41,35 +41,6 @@ from lookleft.train.settings import RunSettings, model_config, read_settings, wr
 from lookleft.train.team import Team
 from lookleft.train.track import Tracker, forget_after, open_trackers
 from lookleft.train.world import ALONE, World
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something to tell: a logged step, an evaluation, a save."""
-
-    step: int  # steps done
-    loss: float
-    lr: float
-    tokens: int  # targets learned from since the run began in this sitting
-    seconds: float
-    epoch: int = 0  # epochs done
-    since: int = 0  # the step at which this sitting began
-    dev_loss: float | None = None
-    bleu: float | None = None
-    chrf: float | None = None
-    bits_per_byte: float | None = None
-    is_best: bool = False
-    n_without_gain: int = 0
-    best: float | None = None  # of what train.choose names
-    best_step: int = 0
-    ema: float | None = None  # decay, if the moving average of the weights was measured
-    n_averaged: int | None = None  # checkpoints whose mean was measured
-
-    @property
-    def figures(self) -> dict[str, float | int | bool]:
-        """What is logged of it besides the step: what was measured."""
-        facts = asdict(self).items()
-        return {name: value for name, value in facts if name != "step" and value is not None}
 
 
 class Run:
@@ -104,13 +75,12 @@ class Run:
         if train.ema:
             self.moving_average = MovingAverage(self.model.parameters(), train.ema)
             self.optimizers.append(self.moving_average)  # the last: it follows the others
-        self.schedule = make_schedule(
-            train.schedule, warmup=train.warmup, steps=train.steps, decay_share=train.decay_share
-        )
         self.progress = Progress(0, asdict(Position()))
         self.first_step = 0  # of this sitting
         self.read = Summary()  # the lines of the training text that this sitting has read
         self.judge: Judge = no_opinion
+        self.clock: Clock = time.perf_counter
+        self.watch = Stopwatch(self.clock)  # of this sitting
         self.trackers: list[Tracker] = []
 
     @classmethod
@@ -142,17 +112,28 @@ class Run:
         return run
 
     @property
+    def fit(self) -> Fit | None:
+        """What was decided about train.minutes; None: nothing yet, or for other settings."""
+        return held_fit(self.settings.train, self.progress)
+
+    @property
+    def n_steps(self) -> int:
+        """How many steps the run has: those asked for, or those of them that fit."""
+        return self.settings.train.steps if self.fit is None else self.fit.n_fit
+
+    @property
     def is_finished(self) -> bool:
         """True if no step is left, or patience ran out."""
         train, progress = self.settings.train, self.progress
         is_patient = not train.patience or progress.n_without_gain < train.patience
-        return progress.step >= train.steps or not is_patient
+        return progress.step >= self.n_steps or not is_patient
 
     @property
     def facts(self) -> dict[str, object]:
-        """What report and card say of the model and of the machine of this sitting."""
+        """What report and card say of model and steps, and of the machine of this sitting."""
         return {
             "parameters": self.model.n_parameters,
+            "steps": self.n_steps,
             "device": str(next(self.model.parameters()).device),
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
@@ -167,15 +148,27 @@ class Run:
         if self.world.is_main:
             self.trackers = open_trackers(self.folder, train.track)
             write_json(self.folder / "run.json", self.facts)
-        begun, tokens, self.first_step = time.perf_counter(), 0, self.progress.step
+        self.watch, before = Stopwatch(self.clock), self.progress.seconds
+        tokens, self.first_step = 0, self.progress.step
         for record in self._steps():
+            self.watch.count_step()
             done, tokens = record.step + 1, tokens + record.n_targets
-            seconds, lr = time.perf_counter() - begun, train.lr * record.lr_share
+            seconds, lr = self.watch.seconds, train.lr * record.lr_share
             epoch, since = self.progress.position["epoch"], self.first_step
             event = Event(done, record.loss, lr, tokens, seconds, epoch, since)
-            if done % train.eval_every == 0 or done == train.steps:
+            self.progress = replace(self.progress, seconds=before + seconds)
+            is_fitted = is_due(train, self.progress, self.watch, self.world)
+            # What an evaluation costs must be known then. Brought forward it is the first one,
+            # which counts as a gain: nobody's patience is tried.
+            is_early = is_fitted and self.progress.evaluation_seconds is None
+            is_evaluated = is_early or done % train.eval_every == 0
+            if is_evaluated:
                 yield self._evaluated(event)
-            elif done % train.log_every == 0:
+            if is_fitted:
+                yield self._fitted(event)
+            if done == self.n_steps and not is_evaluated:  # asked for, or because no more fit
+                yield self._evaluated(event)
+            elif done % train.log_every == 0 and not is_evaluated and not is_fitted:
                 yield self._logged(event)
             if done % train.save_every == 0 or self.is_finished:
                 self._save_for_mean()
@@ -184,6 +177,8 @@ class Run:
                 elif self.is_finished:
                     self.save_result()
                 self.save()  # the last one comes last: a run found finished has its model
+            elif is_fitted:
+                self.save()  # so that it is decided once; cut short before, it is decided anew
             if self.world.is_any(is_stop_asked()):  # all processes save this step, or none
                 self.save()
                 break
@@ -192,13 +187,8 @@ class Run:
 
     def save(self) -> Path:
         """Write a checkpoint of this very step."""
-        made = save_checkpoint(
-            self.folder / "checkpoints",
-            self.model,
-            self.optimizers,
-            self.progress,
-            world=self.world,
-        )
+        folder = self.folder / "checkpoints"
+        made = save_checkpoint(folder, self.model, self.optimizers, self.progress, world=self.world)
         if self.world.is_main:
             link_atomically(self.folder / "last", made)
         return made
@@ -225,9 +215,11 @@ class Run:
         )
         event = replace(event, n_averaged=n_averaged)
         if self.settings.data.dev_set is not None:
-            event, opinion = self._measured(event, mean)
+            event, opinion = measured(
+                event, self._bundle(mean), self.settings, self.judge, self.world
+            )
             if self.world.is_main:
-                self._keep_scores(event, opinion)
+                write_scores(self.folder, event, opinion)
         if self.world.is_main:
             self._bundle(mean).save(self.folder / "model")
         return self._logged(event)
@@ -261,7 +253,7 @@ class Run:
             self.model,
             groups(),
             self.optimizers,
-            self.schedule,
+            self._rate,
             first_step=self.progress.step,
             max_norm=train.max_norm,
             objective=train.objective,
@@ -278,14 +270,39 @@ class Run:
                 f"lookleft train --resume --out {self.folder} --train.lr {train.lr / 2:g}"
             ) from None
 
+    def _rate(self, step: int) -> float:
+        """The share of the highest rate at a step, as long as the run has so many steps."""
+        train = self.settings.train
+        return make_schedule(
+            train.schedule, warmup=train.warmup, steps=self.n_steps, decay_share=train.decay_share
+        )(step)
+
+    def _fitted(self, event: Event) -> Event:
+        """The event with how many steps fit into train.minutes, which holds from now on."""
+        fit = decide(self.settings.train, self.progress, self.watch, self.world)
+        self.progress = replace(self.progress, fit=asdict(fit))
+        if self.world.is_main:
+            write_json(self.folder / "run.json", self.facts)
+        return self._logged(replace(event, steps_that_fit=fit.n_fit, seconds_per_step=fit.pace))
+
     def _evaluated(self, event: Event) -> Event:
-        """The event with what the dev set says; keeps the best model, counts those without gain."""
+        """The event with what the dev set says; what that takes is noted."""
         if self.settings.data.dev_set is None:
             return self._logged(event)
+        with self.watch.evaluation():
+            event = self._compared(event)
+        took, seconds = self.watch.last_evaluation, self.progress.seconds
+        self.progress = replace(self.progress, seconds=seconds + took, evaluation_seconds=took)
+        return event
+
+    def _compared(self, event: Event) -> Event:
+        """The event with what the dev set says; keeps the best model, counts those without gain."""
         choice, progress = self.settings.train.choose, self.progress
         with self._averaged() as model:
             event = replace(event, ema=self.settings.train.ema or None)
-            event, opinion = self._measured(event, model)
+            event, opinion = measured(
+                event, self._bundle(model), self.settings, self.judge, self.world
+            )
             assert event.dev_loss is not None, "that is what was measured"
             value = value_of(choice, event.dev_loss, opinion) if self.world.is_main else 0.0
             value = self.world.from_main(value)[0]
@@ -300,7 +317,7 @@ class Run:
         if self.world.is_main:
             write_samples(self.folder, progress.step, opinion.samples)
             if self.progress.n_without_gain == 0:
-                self._keep_scores(event, opinion)
+                write_scores(self.folder, event, opinion)
         event = replace(
             event,
             is_best=self.progress.n_without_gain == 0,
@@ -312,33 +329,6 @@ class Run:
         if self.world.is_main:
             write_report(self.folder)
         return event
-
-    def _measured(self, event: Event, model: AnyModel) -> tuple[Event, Opinion]:
-        """The event with what the dev set and the judge say of a model."""
-        start_id = getattr(model.config, "start_id", 0)
-        batches = dev_batches(
-            self.settings, self.tokenizer, start_id, self.world.share, self.source_tokenizer
-        )
-        loss = validate(model, batches, self.world)
-        was_training = model.training
-        model.eval()
-        try:
-            opinion = self.judge(self._bundle(model)) if self.world.is_main else Opinion()
-        finally:
-            model.train(was_training)
-        event = replace(
-            event,
-            dev_loss=loss,
-            bleu=opinion.bleu,
-            chrf=opinion.chrf,
-            bits_per_byte=opinion.bits_per_byte,
-        )
-        return event, opinion
-
-    def _keep_scores(self, event: Event, opinion: Opinion) -> None:
-        """Write scores.json: what the dev set says of the model that would be the result now."""
-        facts = {"step": event.step, **event.figures, "signature": opinion.signature}
-        write_json(self.folder / "scores.json", facts)
 
     def _logged(self, event: Event, opinion: Opinion | None = None) -> Event:
         for tracker in self.trackers:

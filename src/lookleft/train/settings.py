@@ -112,6 +112,7 @@ class TrainSettings(Frozen):
         "batch_size": "tokens",
         "max_steps": "steps",
         "epochs": "steps",
+        "max_time": "minutes",
         "grad_accum": "accumulate",
         "clip": "max_norm",
         "label_smoothing": "smoothing",
@@ -119,6 +120,7 @@ class TrainSettings(Frozen):
     }
 
     steps: PositiveInt = 2_000  # optimiser steps
+    minutes: float | None = Field(default=None, gt=0)  # at most; steps that do not fit are left out
     tokens: PositiveInt = 4_096  # of one micro-batch, both sides and padding counted
     accumulate: PositiveInt = 1  # micro-batches per step
     length: PositiveInt = 256  # of a packed row (lm); of a text, else it is cut (mlm)
