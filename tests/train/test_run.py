@@ -200,7 +200,7 @@ def test_text_of_which_nothing_fits_is_refused_before_a_folder_is_made(
     with pytest.raises(ConfigError, match=r"data\.train: there is nothing in it to use"):
         Run.start(tmp_path / "run", settings_for(pairs, data__max_tokens="2"))
     long = tmp_path / "long.tsv"
-    long.write_text("one " * 30 + "\t" + "one " * 30 + "\n")
+    long.write_text("one " * 300 + "\t" + "one " * 300 + "\n")  # more than data.max_tokens
     with pytest.raises(ConfigError, match=r"data\.dev: there is nothing in it to use"):
         Run.start(tmp_path / "run", settings_for(pairs, data__dev=str(long)))
     assert not (tmp_path / "run").exists()
