@@ -8,8 +8,9 @@ import torch
 from lookleft.data.batch import next_token_batch
 from lookleft.errors import ConfigError
 from lookleft.models import build, presets
-from lookleft.train.device import compile_blocks, find_device, remark_on
+from lookleft.train.device import compile_blocks, find_device, find_precision, remark_on
 from lookleft.train.loss import batch_loss
+from lookleft.train.objective import Objective
 
 
 def test_auto_finds_a_device_and_an_absent_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,8 +31,13 @@ def test_a_precision_without_units_is_remarked_on(monkeypatch: pytest.MonkeyPatc
     assert remark_on("float32", cpu) is None
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "amx_bf16": False})
     assert "no bfloat16 units" in (remark_on("bfloat16", cpu) or "")
+    assert remark_on("auto", cpu) is None
+    assert find_precision("auto", cpu) == "float32"
+    assert find_precision("bfloat16", cpu) == "bfloat16"  # slow, but what a run was begun with
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "amx_bf16": True})
     assert remark_on("bfloat16", cpu) is None
+    assert find_precision("auto", cpu) == "bfloat16"
+    assert find_precision("auto", torch.device("mps")) == find_precision("float32", cpu)
 
 
 @pytest.mark.slow
@@ -42,10 +48,12 @@ def test_compiled_layers_keep_their_names_and_compute_the_same() -> None:
     compiled = build(config, torch.Generator().manual_seed(0))
     compile_blocks(compiled, backend="aot_eager")  # traces all the same, and writes no C++
     assert compiled.state_dict().keys() == model.state_dict().keys()
-    for length in (3, 5):  # another length is no other model
-        batch = next_token_batch([[4] * length, [5, 6, 7]])
-        losses = [batch_loss(one, batch) for one in (model, compiled)]
+    for length, precision in ((3, "float32"), (5, "float32"), (4, "bfloat16")):
+        batch = next_token_batch([[4] * length, [5, 6, 7]])  # another length is no other model
+        objective = Objective(precision=precision)
+        losses = [objective(one, batch) for one in (model, compiled)]
         torch.testing.assert_close(losses[0], losses[1], rtol=1e-5, atol=0)
+        assert (losses[0] == batch_loss(model, batch)) == (precision == "float32")
         for one, loss in zip((model, compiled), losses, strict=True):
             one.zero_grad()
             loss.backward()

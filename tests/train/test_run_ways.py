@@ -18,6 +18,7 @@ from lookleft.errors import ConfigError
 from lookleft.models import EncoderOnly
 from lookleft.tensors import read_tensors
 from lookleft.train.loop import DivergedError
+from lookleft.train.prepare import is_begun_with
 from lookleft.train.run import Run
 from lookleft.train.settings import RunSettings, read_settings
 
@@ -29,6 +30,7 @@ WAYS = {
     "moving average": {"train.ema": "0.9"},
     "mean of checkpoints": {"train.average": "3"},
     "bfloat16": {"train.precision": "bfloat16"},
+    "bfloat16 side by side": {"train.precision": "bfloat16", "train.accumulate": "2"},
     "masked tokens": {"task": "mlm", "train.length": "32"},
     "growing rows": {"task": "lm", "train.length": "96", "train.length_warmup": "6"},
     "sequential lm": {"task": "lm", "train.length": "12", "train.mode": "sequential"},
@@ -72,6 +74,40 @@ def test_stopped_and_taken_up_it_ends_bit_for_bit_the_same(
     *_, last_again = again.train()
     assert last_again.dev_loss == last.dev_loss
     assert are_equal(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
+
+
+def test_a_run_keeps_the_precision_that_it_found(
+    corpora: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also on a machine without the units: there it is slow, and not another run."""
+    asked = settings_for(corpora, {"train.precision": "auto"})
+    explicit = settings_for(corpora, {"train.precision": "bfloat16"})
+    list(Run.start(tmp_path / "explicit", explicit).train())
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
+    run = Run.start(tmp_path / "found", asked)
+    assert read_settings(tmp_path / "found" / "config.toml") == explicit
+    list(run.train(is_stop_asked=lambda: run.progress.step == 5))
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": False})
+    list(Run.resume(tmp_path / "found").train())
+    assert are_equal(weights(tmp_path / "explicit"), weights(tmp_path / "found"))
+    assert is_begun_with(tmp_path / "found", asked)  # torchrun repeats its command
+    assert not is_begun_with(tmp_path / "found", settings_for(corpora, {}))
+    again = Run.resume(tmp_path / "found", {"train.precision": "auto"})
+    assert again.settings.train.precision == "float32"
+    assert read_settings(tmp_path / "found" / "config.toml") == again.settings
+
+
+def test_both_precisions_learn_alike(corpora: dict[str, Path], tmp_path: Path) -> None:
+    changes = {"train.steps": "60", "train.eval_every": "60", "model.dropout": "0.0"}
+    losses = {}
+    for precision in ("float32", "bfloat16"):
+        settings = settings_for(corpora, changes | {"train.precision": precision})
+        events = list(Run.start(tmp_path / precision, settings).train())
+        losses[precision] = [events[0].loss, events[-1].dev_loss]
+    (first, exact), (_, rough) = losses["float32"], losses["bfloat16"]
+    assert exact < first / 2
+    assert rough != exact
+    assert rough == pytest.approx(exact, rel=0.1)
 
 
 def test_the_mean_of_the_last_checkpoints_becomes_the_model(

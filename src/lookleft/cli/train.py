@@ -139,7 +139,7 @@ def is_begun(word: str | None, out: Path | None, given: dict[str, str]) -> bool:
 
     if out is None or not is_under_torchrun() or not (out / "config.toml").exists():
         return False
-    return read_settings(out / "config.toml") == read_settings(config_file(word), given)
+    return read_settings(out / "config.toml").is_asked_for(read_settings(config_file(word), given))
 
 
 def config_file(word: str | None) -> Path | None:

@@ -15,6 +15,7 @@ from lookleft.masks import visible
 from lookleft.models.base import Network
 from lookleft.nn.block import Stack
 from lookleft.nn.layers import ACTIVATIONS, Embedding, Head, make_norm
+from lookleft.nn.narrow import Linear
 
 
 class EncoderOnly(Network):
@@ -59,7 +60,7 @@ class HeadTransform(nn.Module):
 
     def __init__(self, config: EncoderOnlyConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.d_model, config.d_model)
+        self.dense = Linear(config.d_model, config.d_model)
         self.activation = ACTIVATIONS[config.activation]
         self.norm = make_norm(config)
 

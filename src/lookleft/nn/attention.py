@@ -22,6 +22,7 @@ from torch.utils.checkpoint import checkpoint
 from lookleft.errors import InputError
 from lookleft.masks import Mask
 from lookleft.nn.fused import attend_short, is_short
+from lookleft.nn.narrow import Linear
 
 Turn = Callable[[Tensor], Tensor]  # what a position does to a query or key: rotary turns it
 Tap = Callable[[str, Tensor], None]  # receives every intermediate by name
@@ -235,10 +236,10 @@ class Attention(nn.Module):
         super().__init__()
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
         self.scale, self.dropout = scale, dropout
-        self.to_q = nn.Linear(d_model, n_heads * head_dim, bias=qkv_bias)
-        self.to_k = nn.Linear(d_model, n_kv_heads * head_dim, bias=qkv_bias)
-        self.to_v = nn.Linear(d_model, n_kv_heads * head_dim, bias=qkv_bias)
-        self.to_out = nn.Linear(n_heads * head_dim, d_model, bias=out_bias)
+        self.to_q = Linear(d_model, n_heads * head_dim, bias=qkv_bias)
+        self.to_k = Linear(d_model, n_kv_heads * head_dim, bias=qkv_bias)
+        self.to_v = Linear(d_model, n_kv_heads * head_dim, bias=qkv_bias)
+        self.to_out = Linear(n_heads * head_dim, d_model, bias=out_bias)
         self.norm_q = qk_norm(head_dim) if qk_norm else None
         self.norm_k = qk_norm(head_dim) if qk_norm else None
         self.tap: Tap = ignore

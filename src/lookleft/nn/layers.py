@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from lookleft.config import ModelConfig
 from lookleft.errors import InputError
 from lookleft.nn.fused import is_fusable, rms_norm, square_positive
+from lookleft.nn.narrow import Linear, linear
 
 
 def relu2(x: Tensor) -> Tensor:
@@ -86,11 +87,11 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.to_hidden = nn.Linear(config.d_model, config.d_ff, bias=config.ff_bias)
+        self.to_hidden = Linear(config.d_model, config.d_ff, bias=config.ff_bias)
         self.to_gate = (
-            nn.Linear(config.d_model, config.d_ff, bias=config.ff_bias) if config.gated else None
+            Linear(config.d_model, config.d_ff, bias=config.ff_bias) if config.gated else None
         )
-        self.to_out = nn.Linear(config.d_ff, config.d_model, bias=config.ff_bias)
+        self.to_out = Linear(config.d_ff, config.d_model, bias=config.ff_bias)
         self.activation = ACTIVATIONS[config.activation]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -139,4 +140,4 @@ class Head(nn.Module):
         return embedding.tokens.weight if self.own_weight is None else self.own_weight
 
     def forward(self, x: Tensor, embedding: Embedding) -> Tensor:
-        return F.linear(x * self.scale, self.weight(embedding), self.bias)
+        return linear(x * self.scale, self.weight(embedding), self.bias)

@@ -10,9 +10,11 @@ from torch import nn
 
 from lookleft.errors import ConfigError
 from lookleft.nn.block import Block
+from lookleft.nn.narrow import narrow_products
 
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["float32", "bfloat16"]
+PrecisionName = Literal["auto", Precision]
 
 
 def find_device(name: DeviceName) -> torch.device:
@@ -28,23 +30,39 @@ def find_device(name: DeviceName) -> torch.device:
     return torch.device(name)
 
 
-def computing_in(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
-    """Inside, matrix products are made in this precision; weights stay as they are."""
-    if precision == "float32":
+def find_precision(name: PrecisionName, device: torch.device) -> Precision:
+    """The precision of that name; "auto" takes bfloat16 if the device has units for it."""
+    if name == "auto":
+        return "bfloat16" if has_narrow_units(device) else "float32"
+    return name
+
+
+def has_narrow_units(device: torch.device) -> bool:
+    """Whether products in bfloat16 are faster here than in float32."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    units = torch.cpu.get_capabilities()  # avx512_bf16, amx_bf16, ...
+    return device.type == "cpu" and any(units[name] for name in units if name.endswith("bf16"))
+
+
+def computing_in(name: PrecisionName, device: torch.device) -> AbstractContextManager[object]:
+    """Inside, matrix products are made in this precision; weights stay as they are.
+
+    On a CPU nothing but the products: between them are kernels that compute in float32.
+    """
+    if find_precision(name, device) == "float32":
         return nullcontext()
+    if device.type == "cpu":
+        return narrow_products()
     return torch.autocast(device.type, dtype=torch.bfloat16)
 
 
-def remark_on(precision: Precision, device: torch.device) -> str | None:
+def remark_on(name: PrecisionName, device: torch.device) -> str | None:
     """What to know about this precision on this device before waiting for it, if anything."""
-    if precision == "float32":
+    kind = {"cuda": "GPU", "cpu": "CPU"}.get(device.type)
+    if kind is None or find_precision(name, device) == "float32" or has_narrow_units(device):
         return None
-    if device.type == "cuda" and not torch.cuda.is_bf16_supported():
-        return "this GPU has no bfloat16 units: train.precision = 'float32' is faster"
-    units = torch.cpu.get_capabilities()  # avx512_bf16, amx_bf16, ...
-    if device.type == "cpu" and not any(units[name] for name in units if name.endswith("bf16")):
-        return "this CPU has no bfloat16 units: train.precision = 'float32' is faster"
-    return None
+    return f"this {kind} has no bfloat16 units: train.precision = 'float32' is faster"
 
 
 def compile_blocks(model: nn.Module, backend: str = "inductor") -> None:

@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from lookleft.data.batch import NO_TARGET, Batch, repeat_rows
 from lookleft.models import AnyModel, EncoderOnly
 from lookleft.nn.fused import can_read, surprise_rows
+from lookleft.nn.narrow import narrowed
 
 LOGITS_AT_ONCE = 2**21  # how many exist at one time: 8 MB, which stay near the processor
 
@@ -77,6 +78,7 @@ def question_at(model: AnyModel, batch: Batch, wanted: Tensor) -> Question:
     kind = picked.device.type
     if torch.is_autocast_enabled(kind):  # the largest product of all should be a cheap one too
         picked = picked.to(torch.get_autocast_dtype(kind))
+    picked = narrowed(picked)
     return Question(picked, model.head.weight(model.embedding), model.head.bias)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lookleft.data.batch import NO_TARGET, Batch
 from lookleft.models import AnyModel
-from lookleft.train.device import Precision, computing_in
+from lookleft.train.device import PrecisionName, computing_in
 from lookleft.train.loss import batch_loss, likeliest, question_at, twin_loss
 from lookleft.train.sequential import sequential_loss
 
@@ -26,7 +26,7 @@ class Objective:
     rdrop: float = 0.0  # weight of the disagreement between two passes; 0: one pass
     own_words: float = 0.0  # share of the inputs that are the model's own predictions
     own_words_warmup: int = 0  # steps over which that share grows from 0
-    precision: Precision = "float32"
+    precision: PrecisionName = "float32"
 
     def __call__(
         self,

@@ -12,9 +12,10 @@ from lookleft.errors import ConfigError, FileError
 from lookleft.files import check_writable, make_folder, read_json, sync_folder, write_json
 from lookleft.train.corpora import check_dev, fingerprint
 from lookleft.train.data import check_usable, train_source_tokenizer, train_tokenizer
-from lookleft.train.device import find_device
+from lookleft.train.device import find_device, find_precision
 from lookleft.train.settings import RunSettings, model_config, read_settings, write_settings
 from lookleft.train.track import check_trackers
+from lookleft.train.world import ALONE, World
 
 
 def prepare(folder: Path, settings: RunSettings) -> None:
@@ -52,9 +53,22 @@ def prepare(folder: Path, settings: RunSettings) -> None:
         shutil.rmtree(begun, ignore_errors=True)  # only there when something above failed
 
 
+def settled(settings: RunSettings, world: World = ALONE) -> RunSettings:
+    """The settings with what depends on the machine found out, so that a run keeps it.
+
+    Processes on unlike machines compute alike: bfloat16 only if all have units for it.
+    """
+    train = settings.train
+    if train.precision != "auto":
+        return settings
+    with world.agreed():
+        found = find_precision(train.precision, find_device(train.device))
+    return settings.with_precision("float32" if world.is_any(found == "float32") else found)
+
+
 def is_begun_with(folder: Path, settings: RunSettings) -> bool:
     """Whether the run in a folder has these settings, and the data is still what it was."""
-    if read_settings(folder / "config.toml") != settings:
+    if not read_settings(folder / "config.toml").is_asked_for(settings):
         return False
     try:
         check_unchanged(folder, settings)

@@ -32,7 +32,7 @@ from lookleft.train.judge import Judge, Opinion, is_better, no_opinion, value_of
 from lookleft.train.loop import DivergedError, StepRecord, train_steps
 from lookleft.train.measure import measured, write_scores
 from lookleft.train.optim import make_optimizers
-from lookleft.train.prepare import check_unchanged, prepare
+from lookleft.train.prepare import check_unchanged, prepare, settled
 from lookleft.train.replicas import n_replicas
 from lookleft.train.report import write_report
 from lookleft.train.samples import samples_text, write_samples
@@ -86,6 +86,7 @@ class Run:
     @classmethod
     def start(cls, folder: Path, settings: RunSettings, world: World = ALONE) -> Run:
         """A new run in a new folder; learns the tokenizer first."""
+        settings = settled(settings, world)
         with world.agreed():
             if world.is_main:
                 prepare(folder, settings)
@@ -99,6 +100,7 @@ class Run:
         with world.agreed():
             settings = read_settings(folder / "config.toml", overrides)
             check_unchanged(folder, settings)
+        settings = settled(settings, world)
         run = cls(folder, settings, Tokenizer.load(folder), world)
         checkpoint = newest_sound(folder / "checkpoints", world)
         if checkpoint is not None:

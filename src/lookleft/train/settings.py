@@ -23,7 +23,7 @@ from lookleft.config import (
 from lookleft.errors import ConfigError, FileError
 from lookleft.files import write_atomically
 from lookleft.models import AnyConfig
-from lookleft.train.device import DeviceName, Precision
+from lookleft.train.device import DeviceName, Precision, PrecisionName
 from lookleft.train.judge import Choice
 from lookleft.train.objective import Mode, Objective
 from lookleft.train.schedule import Kind
@@ -139,7 +139,7 @@ class TrainSettings(Frozen):
     own_words_warmup: int = Field(default=0, ge=0)  # steps over which that share grows from 0
     ema: Rate = 0.0  # decay of a moving average of the weights, which is then the model; 0: off
     average: int = Field(default=0, ge=0)  # the model is the mean of the last so many saves; 0: off
-    precision: Precision = "float32"  # of matrix products; "bfloat16" pays where there are units
+    precision: PrecisionName = "float32"  # of products; auto: bfloat16 where it has units
     compile: bool = False  # let torch.compile write the kernels; the first steps take minutes
     parallel: Parallel = "ddp"  # under torchrun: ddp, or fsdp for a model too large for one process
     device: DeviceName = "auto"  # where to compute: auto, cpu, cuda or mps
@@ -175,6 +175,17 @@ class RunSettings(Frozen):
     text: TextSettings = TextSettings()
     model: ModelSettings = ModelSettings()
     train: TrainSettings = TrainSettings()
+
+    def with_precision(self, precision: Precision) -> Self:
+        """The same with train.precision settled."""
+        train = self.train.model_copy(update={"precision": precision})
+        return self.model_copy(update={"train": train})
+
+    def is_asked_for(self, asked: RunSettings) -> bool:
+        """Whether a run that was begun with these is the one asked for: "auto" found something."""
+        if asked.train.precision == "auto" and self.train.precision != "auto":
+            asked = asked.with_precision(self.train.precision)
+        return self == asked
 
     @model_validator(mode="after")
     def _settings_go_together(self) -> Self:

@@ -1,0 +1,82 @@
+"""Matrix products in bfloat16, for processors with units for it; all else stays float32.
+
+A product reads rows and matrix rounded to 8 bits, adds up in float32, and its result, rounded
+once more, goes on as float32. Weights, gradients and everything between two products keep
+their 24 bits, so the kernels of `fused.py` stay in use. Dimensions: N rows, D and F widths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from lookleft.nn.fused import can_read
+
+_is_narrow = ContextVar("is_narrow", default=False)
+
+
+@contextmanager
+def narrow_products() -> Iterator[None]:
+    """Inside, in this thread, float32 goes through `linear` in bfloat16, there and back."""
+    token = _is_narrow.set(True)
+    try:
+        yield
+    finally:
+        _is_narrow.reset(token)
+
+
+def narrowed(x: Tensor) -> Tensor:
+    """x as products read it here: bfloat16 inside `narrow_products`, if x is float32."""
+    return x.to(torch.bfloat16) if _is_narrow.get() and x.dtype == torch.float32 else x
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """What `F.linear` gives, in the precision of this place. (..., D), (F, D), (F,) -> (..., F)."""
+    if not _is_narrow.get() or x.dtype != torch.float32:
+        return F.linear(x, weight, bias)
+    if can_read(x):
+        made: Tensor = _NarrowLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+        return made
+    made = F.linear(narrowed(x), narrowed(weight)).to(x.dtype)
+    return made if bias is None else made + bias
+
+
+class Linear(nn.Linear):
+    """PyTorch's, with products in the precision of the place where it is called."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return linear(x, self.weight, self.bias)
+
+
+class _NarrowLinear(torch.autograd.Function):
+    """Keeps only what products read, in half the memory: rows and matrix are narrowed once."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        rows = x.reshape(-1, x.size(-1)).to(torch.bfloat16)  # (N, D)
+        matrix = weight.to(torch.bfloat16)  # (F, D)
+        ctx.save_for_backward(rows, matrix)
+        ctx.shape = x.shape
+        out = (rows @ matrix.mT).to(x.dtype)  # (N, F)
+        if bias is not None:
+            out += bias
+        return out.view(*x.shape[:-1], out.size(-1))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        rows, matrix = ctx.saved_tensors
+        wanted = ctx.needs_input_grad
+        grad = grad.reshape(-1, grad.size(-1))  # (N, F)
+        error = grad.to(torch.bfloat16)
+        d_x = (error @ matrix).to(grad.dtype).view(ctx.shape) if wanted[0] else None
+        d_weight = (error.mT @ rows).to(grad.dtype) if wanted[1] else None
+        d_bias = grad.sum(0) if wanted[2] else None
+        return d_x, d_weight, d_bias
