@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lookleft.nn.fused import plain_operations
+from lookleft.nn.fused import narrow_rows, plain_operations, surprise_rows, widen_rows
 from lookleft.nn.narrow import Linear, linear, narrow_products, narrowed
+from lookleft.train.loss import surprise
 
 ROUNDING = 2**-8  # the largest relative error of one number with 8 bits
 
@@ -102,3 +104,39 @@ def test_derivatives_of_transforms_are_those_of_the_plain_twin() -> None:
     with narrow_products():
         total(leaf).backward()
         torch.testing.assert_close(torch.func.grad(total)(weight), leaf.grad, rtol=1e-6, atol=1e-6)
+
+
+def test_rows_are_narrowed_as_torch_does_it_and_widened_exactly() -> None:
+    special = [0.0, -0.0, math.inf, -math.inf, math.nan, 3.4e38, -3.4e38, 1e-40]
+    halfway = [1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-8]  # of two equally near ones, the even one
+    exponents = torch.linspace(-37, 37, 500)
+    numbers = [*special, *halfway, *(draw(500) * 10**exponents).tolist()]
+    rows = torch.tensor(numbers)[None]
+    narrow, total = narrow_rows(rows)
+    expected = rows.to(torch.bfloat16)
+    assert total is None
+    torch.testing.assert_close(narrow[:1], expected, rtol=0, atol=0, equal_nan=True)
+    assert narrow[0, :2].signbit().tolist() == [False, True]  # also of zeros
+    assert not narrow[1:].any()
+    wide = widen_rows(narrow, 1)
+    torch.testing.assert_close(wide, expected.float(), rtol=0, atol=0, equal_nan=True)
+
+
+def test_sums_of_rows_are_made_before_they_are_narrowed() -> None:
+    rows, bias = draw(100, 24), draw(24, seed=1)
+    narrow, total = narrow_rows(rows, is_summed=True)
+    assert len(narrow) == 128
+    torch.testing.assert_close(total, rows.sum(0))
+    assert torch.equal(widen_rows(narrow, 100, bias), rows.to(torch.bfloat16).float() + bias)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_cross_entropy_of_narrow_logits_is_that_of_the_same_numbers(smoothing: float) -> None:
+    logits, targets = (3 * draw(20, 50)).to(torch.bfloat16), torch.arange(20)
+    cost, error = surprise(logits.double()[None], targets, smoothing)
+    found = logits.clone()
+    assert surprise_rows(found, targets, smoothing) == pytest.approx(cost.item(), rel=1e-6)
+    assert (found.double() - error[0]).abs().max() <= ROUNDING * error.abs().max()
+    found = logits.clone()
+    found[3, 4] = math.nan
+    assert math.isnan(surprise_rows(found, targets, smoothing))

@@ -52,6 +52,43 @@ def test_four_rounds_come_nearer_to_orthogonal_than_five_of_one_quintic(lowest: 
         assert ours < others
 
 
+SPECTRA = {
+    "one value": [1.0],
+    "one above many": [1.0] + [0.01] * 31,
+    "all alike": [1.0] * 32,
+    "falling": [k**-0.5 for k in range(1, 33)],
+    "falling fast": [k**-1.0 for k in range(1, 33)],
+}
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-6])
+@pytest.mark.parametrize("spectrum", SPECTRA)
+def test_rounding_to_8_bits_blows_no_direction_up(spectrum: str, scale: float) -> None:
+    draw = torch.Generator().manual_seed(0)
+    values = torch.tensor(SPECTRA[spectrum])
+    left, right = (
+        torch.linalg.qr(torch.randn(20, size, len(values), generator=draw))[0] for size in (32, 64)
+    )
+    matrices = scale * (left * values) @ right.mT
+    narrow = torch.linalg.svdvals(orthogonal(matrices.to(torch.bfloat16)).float())
+    assert narrow.max() < 1.3
+    if spectrum != "one above many":  # whose small values drown in the rounding of the large one
+        assert narrow[:, : len(values)].min() > 0.6
+
+
+@pytest.mark.parametrize("is_narrow", [False, True])
+def test_narrow_products_move_float32_parameters(is_narrow: bool) -> None:
+    weight = torch.nn.Parameter(torch.zeros(16, 8))
+    weight.grad = torch.randn(16, 8, generator=torch.Generator().manual_seed(0))
+    Muon([weight], lr=0.1, is_narrow=is_narrow).step()
+    exact = torch.nn.Parameter(torch.zeros(16, 8))
+    exact.grad = weight.grad
+    Muon([exact], lr=0.1).step()
+    assert weight.dtype == torch.float32
+    assert torch.equal(weight, exact) != is_narrow
+    assert (weight * exact).sum() > 0.97 * weight.norm() * exact.norm()
+
+
 def test_no_gradient_gives_no_direction() -> None:
     assert bool((orthogonal(torch.zeros(2, 4, 6)) == 0).all())
 

@@ -37,6 +37,48 @@ def bits_to_float(typing: Any, bits: Any) -> Any:
     return types.float32(types.int32), generate
 
 
+@instruction
+def widen(typing: Any, bits: Any) -> Any:
+    """The float32 whose upper half these 16 bits are: what bfloat16 stands for."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.bitcast(builder.shl(builder.zext(values[0], I32), I32(16)), F32)
+
+    return types.float32(types.int16), generate
+
+
+@instruction
+def narrow(typing: Any, number: Any) -> Any:
+    """The bits of the nearest bfloat16, of two equally near the even one; what is no number stays.
+
+    Without branches, and in 32 bits: Numba's own integers have 64, and loops over them are slow.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        bits, half = builder.bitcast(values[0], I32), I32(16)
+        last = builder.and_(builder.lshr(bits, half), I32(1))  # of those that stay
+        rounded = builder.lshr(builder.add(bits, builder.add(last, I32(0x7FFF))), half)
+        is_none = builder.fcmp_unordered("uno", values[0], values[0])
+        quiet = builder.or_(builder.lshr(bits, half), I32(0x40))
+        return builder.trunc(builder.select(is_none, quiet, rounded), ir.IntType(16))
+
+    return types.int16(types.float32), generate
+
+
+@instruction
+def prefetch(typing: Any, address: Any) -> Any:
+    """Ask for the 64 bytes around an address to come near, and do not wait for them."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(ir.IntType(8)), I32, I32, I32])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        pointer = builder.inttoptr(values[0], kind.args[0])
+        builder.call(ask, [pointer, I32(0), I32(2), I32(1)])  # to read; into L2; data
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
 @compiled
 def exponential(x: Any) -> Any:
     """e**x to 2e-7, in instructions that a loop can do 8 at a time. 0 far below, inf far above."""

@@ -27,6 +27,7 @@ from lookleft.masks import Mask
 # Beyond so many keys or queries PyTorch's attention, which skips what a triangle hides, is faster.
 LONGEST = 64
 LANES = 8  # the width of a head must be a multiple of it
+ROWS_AT_ONCE = 64  # the rows of a narrow product are a multiple of it
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -43,10 +44,10 @@ def plain_operations() -> Iterator[None]:
         _is_plain.reset(token)
 
 
-def can_read(x: Tensor) -> bool:
-    """True if kernels can compute with these numbers: plain float32 on a CPU."""
+def can_read(x: Tensor, dtype: torch.dtype = torch.float32) -> bool:
+    """True if kernels can compute with these numbers: plain ones of this type on a CPU."""
     return (
-        x.dtype == torch.float32
+        x.dtype == dtype
         and x.device.type == "cpu"
         and type(x) is Tensor  # nothing that only looks like one
         and not torch.compiler.is_compiling()  # which fuses by itself
@@ -128,8 +129,35 @@ def surprise_rows(logits: Tensor, targets: Tensor, smoothing: float) -> float:
     low, high = (int(end) for end in targets.aminmax())
     if low < 0 or high >= logits.size(1):
         raise InputError(f"targets {low}..{high} are not all among the {logits.size(1)} ids")
-    cost: float = kernels.surprise_rows(logits.numpy(), targets.numpy(), np.float32(smoothing))
-    return cost
+    known = (targets.numpy(), np.float32(smoothing))
+    if logits.dtype == torch.bfloat16:
+        return float(kernels.surprise_narrow_rows(_bits(logits), *known))
+    return float(kernels.surprise_rows(logits.numpy(), *known))
+
+
+def narrow_rows(rows: Tensor, is_summed: bool = False) -> tuple[Tensor, Tensor | None]:
+    """Rows as bfloat16 and, if wanted, their float32 sum. (N, F) -> (N rounded up, F), (F,).
+
+    What is added is zeros. The library writes code for every number of rows that it meets, which
+    takes as long as a product: few numbers are met again and again.
+    """
+    from lookleft.nn import kernels
+
+    n_rows = -(-rows.size(0) // ROWS_AT_ONCE) * ROWS_AT_ONCE
+    out = torch.empty((n_rows, rows.size(1)), dtype=torch.bfloat16)
+    total = torch.empty(rows.size(1) if is_summed else 0)
+    kernels.narrow_rows(_numbers(rows.contiguous()), _bits(out), _numbers(total))
+    return out, total if is_summed else None
+
+
+def widen_rows(rows: Tensor, n_rows: int, bias: Tensor | None = None) -> Tensor:
+    """The first so many rows of bfloat16 as float32, plus a bias. (N, F), (F,) -> (n_rows, F)."""
+    from lookleft.nn import kernels
+
+    out = torch.empty((n_rows, rows.size(1)))
+    added = torch.empty(0) if bias is None else bias.contiguous()
+    kernels.widen_rows(_bits(rows), _numbers(added), _numbers(out))
+    return out
 
 
 class _RmsNorm(torch.autograd.Function):
@@ -264,6 +292,12 @@ def _numbers(x: Tensor) -> Floats:
     """The numbers of a contiguous tensor, in the memory they lie in."""
     numbers: Floats = x.detach().numpy()
     return numbers
+
+
+def _bits(x: Tensor) -> np.ndarray[Any, np.dtype[np.int16]]:
+    """The bits of contiguous bfloat16, which NumPy does not know."""
+    bits: np.ndarray[Any, np.dtype[np.int16]] = x.view(torch.int16).numpy()
+    return bits
 
 
 def _rows(x: Tensor) -> Floats:

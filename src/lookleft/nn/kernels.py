@@ -16,39 +16,91 @@ from typing import Any
 
 import numpy as np
 
-from lookleft.nn.arithmetic import exponential, product
+from lookleft.nn.arithmetic import exponential, narrow, prefetch, product, widen
 from lookleft.nn.compiling import compiled, kernel
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 LOWEST, NOTHING = np.float32(np.finfo(np.float32).min), np.float32(-np.inf)
 
 
+@compiled
+def surprise_row(row: Any, target: int, smoothing: Any) -> float:
+    """Cross-entropy of one row of logits; its gradient is written over them. (V,)."""
+    n = row.shape[0]
+    share, rest = smoothing / np.float32(n), ONE - smoothing
+    highest = NOTHING
+    for i in range(n):
+        highest = max(highest, row[i])
+    cost = float(rest) * float(highest - row[target])
+    z, gaps = ZERO, ZERO
+    for i in range(n):
+        gap = row[i] - highest
+        row[i] = exponential(gap)
+        z += row[i]
+        gaps += gap
+    cost += math.log(z)
+    if smoothing > 0 or math.isnan(gaps):  # the maximum and the exponentials hide a NaN
+        cost -= float(share) * float(gaps)
+    scale = ONE / z
+    for i in range(n):  # what the model says - what the target says
+        row[i] = row[i] * scale - share
+    row[target] -= rest
+    return cost
+
+
 @kernel("f8(f4[:,::1], i8[::1], f4)")
 def surprise_rows(logits: Any, targets: Any, smoothing: Any) -> float:
     """Cross-entropy summed over rows; its gradient is written over the logits. (N, V), (N,)."""
-    n = logits.shape[1]
-    share, rest = smoothing / np.float32(n), ONE - smoothing
     total = 0.0
     for number in range(logits.shape[0]):
-        row, target = logits[number], targets[number]
-        highest = NOTHING
-        for i in range(n):
-            highest = max(highest, row[i])
-        total += float(rest) * float(highest - row[target])
-        z, gaps = ZERO, ZERO
-        for i in range(n):
-            gap = row[i] - highest
-            row[i] = exponential(gap)
-            z += row[i]
-            gaps += gap
-        total += math.log(z)
-        if smoothing > 0 or math.isnan(gaps):  # the maximum and the exponentials hide a NaN
-            total -= float(share) * float(gaps)
-        scale = ONE / z
-        for i in range(n):  # what the model says - what the target says
-            row[i] = row[i] * scale - share
-        row[target] -= rest
+        total += surprise_row(logits[number], targets[number], smoothing)
     return total
+
+
+@kernel("f8(i2[:,::1], i8[::1], f4)")
+def surprise_narrow_rows(logits: Any, targets: Any, smoothing: Any) -> float:
+    """The same of bfloat16: each row is widened, worked on, and its gradient narrowed."""
+    n = logits.shape[1]
+    wide, total = np.empty(n, np.float32), 0.0
+    for number in range(logits.shape[0]):
+        row = logits[number]
+        for i in range(n):
+            wide[i] = widen(row[i])
+        total += surprise_row(wide, targets[number], smoothing)
+        for i in range(n):
+            row[i] = narrow(wide[i])
+    return total
+
+
+@kernel("void(i2[:,::1], f4[::1], f4[:,::1])")
+def widen_rows(rows: Any, bias: Any, out: Any) -> None:
+    """As many rows of bfloat16 as `out` has, as float32, plus a bias. (N, F), (F,) or (0,)."""
+    n = rows.shape[1]
+    for number in range(out.shape[0]):
+        row, target = rows[number], out[number]
+        if bias.shape[0] == 0:
+            for i in range(n):
+                target[i] = widen(row[i])
+        else:
+            for i in range(n):
+                target[i] = widen(row[i]) + bias[i]
+
+
+@kernel("void(f4[:,::1], i2[:,::1], f4[::1])")
+def narrow_rows(rows: Any, out: Any, total: Any) -> None:
+    """Rows as bfloat16, zeros behind them, and their sum. (N, F) -> (M, F), (F,) or (0,)."""
+    n = rows.shape[1]
+    for number in range(rows.shape[0], out.shape[0]):
+        for i in range(n):
+            out[number, i] = np.int16(0)
+    for i in range(total.shape[0]):
+        total[i] = ZERO
+    for number in range(rows.shape[0]):
+        row, target = rows[number], out[number]
+        for i in range(n):
+            target[i] = narrow(row[i])
+        for i in range(total.shape[0]):
+            total[i] += row[i]
 
 
 @kernel("void(f4[:,::1], f4[::1], f4, f4[:,::1], f4[::1])")
@@ -134,6 +186,17 @@ def lay_down(x: Any, b: int, h: int, scale: Any, out: Any) -> None:
 
 
 @compiled
+def call_up(x: Any, b: int) -> None:
+    """Ask for all heads of a row of the batch, if it has one; they lie together. (B, T, H, K).
+
+    One head at a time they would be read in pieces too short for the processor to foresee.
+    """
+    if b < x.shape[0]:
+        for line in range(0, 4 * x[0].size, 64):
+            prefetch(x[b].ctypes.data + line)
+
+
+@compiled
 def soften(scores: Any, hidden: Any, highest: Any, total: Any) -> None:
     """Softmax of each column, in place; what is hidden weighs exactly 0, also if all is. (S, T).
 
@@ -195,6 +258,9 @@ def attend_heads(
     highest, total = np.empty(n_columns, np.float32), np.empty(n_columns, np.float32)
     down_at = down.ctypes.data
     for b in range(n_batch):
+        call_up(q, b + 1)
+        call_up(keys, b + 1)
+        call_up(values, b + 1)
         if b < allowed.shape[0]:  # a mask of one row is that of all
             for s in range(n_keys):
                 for t in range(n_columns):
@@ -234,6 +300,11 @@ def attend_heads_back(
     mean = np.empty(n_columns, np.float32)
     down_at, at = down.ctypes.data, errors.ctypes.data
     for b in range(n_batch):
+        call_up(q, b + 1)
+        call_up(keys, b + 1)
+        call_up(values, b + 1)
+        call_up(weights, b + 1)
+        call_up(grad, b + 1)
         for h in range(n_heads):
             seen, query = weights[b, h].ctypes.data, q[b, 0, h].ctypes.data
             key, value = keys[b, 0, h].ctypes.data, values[b, 0, h].ctypes.data

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from lookleft.nn.fused import can_read
+from lookleft.nn.fused import can_read, narrow_rows, widen_rows
 
 _is_narrow = ContextVar("is_narrow", default=False)
 
@@ -60,13 +60,12 @@ class _NarrowLinear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        rows = x.reshape(-1, x.size(-1)).to(torch.bfloat16)  # (N, D)
+        wide = x.reshape(-1, x.size(-1))  # (N, D)
+        rows, _ = narrow_rows(wide)  # (N rounded up, D)
         matrix = weight.to(torch.bfloat16)  # (F, D)
         ctx.save_for_backward(rows, matrix)
         ctx.shape = x.shape
-        out = (rows @ matrix.mT).to(x.dtype)  # (N, F)
-        if bias is not None:
-            out += bias
+        out = widen_rows(rows @ matrix.mT, len(wide), bias)  # (N, F)
         return out.view(*x.shape[:-1], out.size(-1))
 
     @staticmethod
@@ -75,8 +74,7 @@ class _NarrowLinear(torch.autograd.Function):
         rows, matrix = ctx.saved_tensors
         wanted = ctx.needs_input_grad
         grad = grad.reshape(-1, grad.size(-1))  # (N, F)
-        error = grad.to(torch.bfloat16)
-        d_x = (error @ matrix).to(grad.dtype).view(ctx.shape) if wanted[0] else None
+        error, d_bias = narrow_rows(grad, is_summed=wanted[2])  # (N rounded up, F)
+        d_x = widen_rows(error @ matrix, len(grad)).view(ctx.shape) if wanted[0] else None
         d_weight = (error.mT @ rows).to(grad.dtype) if wanted[1] else None
-        d_bias = grad.sum(0) if wanted[2] else None
         return d_x, d_weight, d_bias

@@ -143,12 +143,13 @@ class FusedLoss(torch.autograd.Function):
         for start in range(0, targets.size(0), size):
             part = slice(start, start + size)
             chunk = states[:, part]  # (R, chunk, D)
-            logits = F.linear(chunk, matrix, offset).to(wide)  # (R, chunk, V)
-            if has_gradient and n_passes == 1 and can_read(logits):
+            logits = F.linear(chunk, matrix, offset)  # (R, chunk, V)
+            is_readable = can_read(logits) or can_read(logits, torch.bfloat16)
+            if has_gradient and n_passes == 1 and is_readable:
                 total += surprise_rows(logits[0], targets[part], smoothing)
                 error = logits
             else:
-                cost, error = surprise(logits, targets[part], smoothing, rdrop)
+                cost, error = surprise(logits.to(wide), targets[part], smoothing, rdrop)
                 total += cost
             if not has_gradient:
                 continue
@@ -159,7 +160,7 @@ class FusedLoss(torch.autograd.Function):
             else:
                 d_weight += error.mT @ chunk.flatten(0, 1)
             if d_bias is not None:
-                d_bias += error.sum(0)
+                d_bias += error.sum(0, dtype=d_bias.dtype)
         ctx.n_passes = n_passes
         ctx.save_for_backward(d_states, d_weight, *(() if d_bias is None else (d_bias,)))
         return total / n_passes

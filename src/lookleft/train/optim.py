@@ -21,6 +21,11 @@ _QUINTICS = (
 )
 
 
+# Rounded to 8 bits, the largest singular value can come out above 1, where the first quintics are
+# steep enough to blow it up. So all of them are made for values up to this.
+_SLACK = 1.02
+
+
 class Muon(torch.optim.Optimizer):
     """Momentum whose update is made orthogonal: every direction of a matrix learns equally fast."""
 
@@ -30,8 +35,10 @@ class Muon(torch.optim.Optimizer):
         lr: float,
         momentum: float = 0.95,
         weight_decay: float = 0.0,
+        is_narrow: bool = False,  # products in bfloat16
     ) -> None:
         super().__init__(parameters, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+        self.is_narrow = is_narrow
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -49,7 +56,9 @@ class Muon(torch.optim.Optimizer):
         ahead = torch.stack([whole(self._look_ahead(p, group["momentum"])) for p in alike])
         # Wide and tall matrices alike move by about lr per entry, as under Adam.
         size = 0.2 * max(ahead.shape[1:]) ** 0.5
-        for parameter, direction in zip(alike, orthogonal(ahead), strict=True):
+        directions = orthogonal(ahead.to(torch.bfloat16) if self.is_narrow else ahead)
+        directions = directions.to(ahead.dtype)
+        for parameter, direction in zip(alike, directions, strict=True):
             parameter.mul_(1 - group["lr"] * group["weight_decay"])
             parameter.add_(share_of(direction, parameter), alpha=-group["lr"] * size)
 
@@ -73,7 +82,9 @@ def orthogonal(matrices: Tensor) -> Tensor:
     # leaves the small ones larger than a division by the norm does: a round less is needed.
     largest = square.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-12)  # squared
     x, square = x / largest.sqrt(), square / largest
-    for number, (a, b, c) in enumerate(_QUINTICS):
+    slack = _SLACK if x.dtype == torch.bfloat16 else 1.0
+    for number, quintic in enumerate(_QUINTICS):
+        a, b, c = (factor / slack**power for factor, power in zip(quintic, (1, 3, 5), strict=True))
         if number:
             square = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(square, square, square, beta=b, alpha=c), x, beta=a)
@@ -88,8 +99,11 @@ def make_optimizers(
     betas: tuple[float, float] = (0.9, 0.98),
     eps: float = 1e-9,
     weight_decay: float = 0.0,
+    is_narrow: bool = False,
 ) -> list[torch.optim.Optimizer]:
     """AdamW for all parameters, or with `matrix_lr` Muon for the matrices of the blocks.
+
+    `is_narrow` lets Muon make its products in bfloat16, as its author does.
 
     Only matrices decay: shrinking norms, biases and embeddings towards 0 has no meaning. Every
     group carries its `peak_lr`; schedules give a share of it.
@@ -105,6 +119,6 @@ def make_optimizers(
         return [torch.optim.AdamW([inside, others], lr=lr, betas=betas, eps=eps, fused=True)]
     inside = {"params": matrices, "peak_lr": matrix_lr, "weight_decay": weight_decay}
     return [
-        Muon([inside], lr=matrix_lr),
+        Muon([inside], lr=matrix_lr, is_narrow=is_narrow),
         torch.optim.AdamW([others], lr=lr, betas=betas, eps=eps, fused=True),
     ]

@@ -31,6 +31,7 @@ from lookleft.train.event import Event
 from lookleft.train.judge import Judge, Opinion, is_better, no_opinion, value_of
 from lookleft.train.loop import DivergedError, StepRecord, train_steps
 from lookleft.train.measure import measured, write_scores
+from lookleft.train.memory import kept_memory
 from lookleft.train.optim import make_optimizers
 from lookleft.train.prepare import check_unchanged, prepare, settled
 from lookleft.train.replicas import n_replicas
@@ -69,7 +70,11 @@ class Run:
             seed=train.seed,
         )
         self.optimizers = make_optimizers(
-            self.model, lr=train.lr, matrix_lr=train.matrix_lr, weight_decay=train.weight_decay
+            self.model,
+            lr=train.lr,
+            matrix_lr=train.matrix_lr,
+            weight_decay=train.weight_decay,
+            is_narrow=train.precision == "bfloat16",
         )
         self.moving_average: MovingAverage | None = None
         if train.ema:
@@ -262,10 +267,11 @@ class Run:
             team=self.team,
         )
         try:
-            for record in steps:
-                here = asdict(feed.position)
-                self.progress = replace(self.progress, step=record.step + 1, position=here)
-                yield record
+            with kept_memory():
+                for record in steps:
+                    here = asdict(feed.position)
+                    self.progress = replace(self.progress, step=record.step + 1, position=here)
+                    yield record
         except DivergedError as error:
             raise DivergedError(
                 f"{error}. Nothing after the last checkpoint is kept; go on from it with, say, "
