@@ -1,23 +1,48 @@
-"""Products through compiled tiles, called from Python, for tests of each kind of panels."""
+"""Compiled tiles and codes called from Python, for tests of each kind of panels and machine."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 
 import numpy as np
 from numba import njit, types
 
 from lookleft.engine.encode import encode_block
-from lookleft.engine.layout import BLOCK, FLOAT32, WIDTH
+from lookleft.engine.layout import BLOCK, BLOCK4, BLOCK8, FLOAT32, INT8, WIDTH
 from lookleft.engine.panels import fill_up, pack
 from lookleft.engine.tiles import N_ARGUMENTS, tiles_code
-from lookleft.quantised import Floats, Quantised
+from lookleft.quantised import Floats, Quantised, quantise
 
-_encode = njit(types.void(*[types.int64] * 4))(lambda s, t, c, u: encode_block(s, t, c, u))
+ENCODE = types.void(*[types.int64] * 4)
+_encode = njit(ENCODE)(lambda s, t, c, u: encode_block(s, t, c, u))
 
 
-def encoded(x: Floats) -> tuple[np.ndarray, Floats, Floats]:
-    """Codes (M, C), scales and sums (M, C / 32) of rows whose width is a multiple of 32."""
+def numbers(*shape: int, seed: int = 0) -> Floats:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def matrices(n_rows: int, n_columns: int) -> dict[int, Floats | Quantised]:
+    """One matrix of every kind that fits the size."""
+    weight = numbers(n_rows, n_columns, seed=n_rows)
+    found: dict[int, Floats | Quantised] = {FLOAT32: weight}
+    row_scale = np.abs(weight).max(axis=1, keepdims=True) / np.float32(127)
+    levels = np.rint(weight / row_scale).astype(np.int8)
+    found[INT8] = Quantised(levels, row_scale)
+    if n_columns % 32 == 0:
+        scale = np.abs(numbers(n_rows, n_columns // 32, seed=1)).astype(np.float16)
+        found[BLOCK8] = Quantised(levels, scale)
+        by_group = quantise(weight, "int4")
+        assert by_group is not None
+        found[BLOCK4] = by_group
+    return found
+
+
+def encoded(x: Floats, encode: Callable[..., None] = _encode) -> tuple[np.ndarray, Floats, Floats]:
+    """Codes (M, C), scales and sums (M, C / 32) of rows whose width is a multiple of 32.
+
+    encode: other machine code for a block.
+    """
     n_rows, width = x.shape
     x = np.ascontiguousarray(x)
     codes = np.zeros((n_rows, width), np.int16)
@@ -26,7 +51,7 @@ def encoded(x: Floats) -> tuple[np.ndarray, Floats, Floats]:
         for block in range(width // BLOCK):
             at = row * width + block * BLOCK
             place = 4 * (row * (width // BLOCK) + block)
-            _encode(
+            encode(
                 x.ctypes.data + 4 * at,
                 codes.ctypes.data + 2 * at,
                 scales.ctypes.data + place,

@@ -4,37 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from engine.products import encoded, product
-from numba import cfunc, types
+from engine.products import encoded, matrices, numbers, product
 
-from lookleft.engine import tiles, vectors
+from lookleft.engine import tiles
 from lookleft.engine.layout import BLOCK4, BLOCK8, FLOAT32, INT8
 from lookleft.engine.panels import pack
-from lookleft.quantised import Floats, Quantised, quantise
-
-
-def numbers(*shape: int, seed: int = 0) -> Floats:
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
-def matrices(n_rows: int, n_columns: int) -> dict[int, Floats | Quantised]:
-    """One matrix of every kind that fits the size."""
-    weight = numbers(n_rows, n_columns, seed=n_rows)
-    found: dict[int, Floats | Quantised] = {FLOAT32: weight}
-    row_scale = np.abs(weight).max(axis=1, keepdims=True) / np.float32(127)
-    levels = np.rint(weight / row_scale).astype(np.int8)
-    found[INT8] = Quantised(levels, row_scale)
-    if n_columns % 32 == 0:
-        scale = np.abs(numbers(n_rows, n_columns // 32, seed=1)).astype(np.float16)
-        found[BLOCK8] = Quantised(levels, scale)
-        by_group = quantise(weight, "int4")
-        assert by_group is not None
-        found[BLOCK4] = by_group
-    return found
+from lookleft.quantised import Quantised
 
 
 @pytest.mark.parametrize("kind", [FLOAT32, INT8, BLOCK8, BLOCK4])
-@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5, 6, 7, 13, 40])
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 4, 5, 6, 7, 11, 12, 13, 40])
 def test_a_product_is_that_of_the_numbers_the_weights_stand_for(kind: int, n_rows: int) -> None:
     matrix = matrices(40, 96)[kind]
     weight = matrix.numbers() if isinstance(matrix, Quantised) else matrix
@@ -60,19 +39,9 @@ def test_sizes_that_fill_no_tile_are_filled_up_with_nothing(
         assert (np.abs(product(matrix, x) - x @ weight.T) <= 3e-5 * size + 1e-6).all()
 
 
-def test_without_the_instructions_of_one_processor_products_are_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(vectors, "has_avx2", lambda: False)
-    plain = cfunc(types.void(*[types.int64] * tiles.N_ARGUMENTS), nopython=True)(tiles.tiles)
-    x = numbers(7, 96)
-    for matrix in matrices(32, 96).values():
-        np.testing.assert_array_equal(product(matrix, x, code=plain.address), product(matrix, x))
-
-
 @pytest.mark.parametrize("n_columns", [96, 32 * tiles.WIDE_BLOCKS + 32])  # the last fits no scratch
 def test_a_row_has_the_same_product_among_few_and_among_many(n_columns: int) -> None:
-    x = numbers(tiles.WIDE_ROWS + 1, n_columns)
+    x = numbers(tiles.WIDE_PARTS * tiles.MAX_ROWS + 1, n_columns)
     for matrix in matrices(48, n_columns).values():
         alone = np.concatenate([product(matrix, x[i : i + 1]) for i in range(len(x))])
         np.testing.assert_array_equal(product(matrix, x), alone)

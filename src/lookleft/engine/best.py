@@ -13,11 +13,9 @@ import numpy as np
 from numba import types
 
 from lookleft.engine.compiling import compiled, instruction
-from lookleft.engine.encode import larger
 from lookleft.engine.kernels import ZERO, share
-from lookleft.engine.layout import LANES
 from lookleft.engine.records import floats, integers
-from lookleft.engine.vectors import FLOATS, Writer
+from lookleft.engine.vectors import Writer
 from lookleft.nn.arithmetic import exponential
 
 STRIDE = 32  # logits that are looked at together
@@ -29,8 +27,8 @@ def largest_of_stride(typing: Any, address: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         write = Writer(builder)
-        a, b, c, d = (write.load(FLOATS, values[0], 4 * LANES * i) for i in range(4))
-        return write.across(larger, larger(write, larger(write, a, b), larger(write, c, d)))
+        parts = [write.load(write.floats, values[0], 4 * i) for i in range(0, STRIDE, write.lanes)]
+        return write.across(write.larger, *parts)
 
     return types.float32(types.int64), generate
 

@@ -12,11 +12,10 @@ from llvmlite import ir
 from numba import types
 
 from lookleft.engine.compiling import instruction
-from lookleft.engine.layout import BLOCK, LANES
-from lookleft.engine.vectors import F32, FLOATS, I16, INTS, Writer
+from lookleft.engine.layout import BLOCK
+from lookleft.engine.vectors import F32, I16, Writer
 
 LARGEST = 32767.0
-WORDS = ir.VectorType(I16, LANES)
 
 
 @instruction
@@ -28,40 +27,24 @@ def encode_block(typing: Any, source: Any, target: Any, scale: Any, total: Any) 
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         write, (source, target, scale, total) = Writer(builder), values
-        one_to_one = ir.FunctionType(FLOATS, [FLOATS])
-        parts = [write.load(FLOATS, source, 4 * LANES * i) for i in range(BLOCK // LANES)]
-        sizes = [write.call("llvm.fabs.v8f32", one_to_one, part) for part in parts]
-        largest = write.across(larger, larger(write, *(larger(write, *s) for s in _twos(sizes))))
+        n_bytes, words = 4 * write.lanes, ir.VectorType(I16, write.lanes)
+        n_parts = BLOCK // write.lanes
+        parts = [write.load(write.floats, source, n_bytes * i) for i in range(n_parts)]
+        largest = write.across(write.larger, *(write.on_floats("fabs", part) for part in parts))
         zero, one = F32(0.0), F32(1.0)
         # Smaller numbers are zeros: the inverse of theirs could not be held.
         is_zero = builder.fcmp_ordered("<", largest, F32(1e-30))
         inverse = builder.fdiv(F32(LARGEST), builder.select(is_zero, one, largest))
-        factor, half = write.splat(inverse, FLOATS), ir.Constant(FLOATS, [0.5] * LANES)
-        codes = [
-            write.call("llvm.floor.v8f32", one_to_one, write.multiply_add(part, factor, half))
-            for part in parts
-        ]
+        factor, half = write.splat(inverse, write.floats), write.all_lanes(write.floats, 0.5)
+        codes = [write.on_floats("floor", write.multiply_add(part, factor, half)) for part in parts]
         for i, code in enumerate(codes):
-            words = builder.trunc(builder.fptosi(code, INTS), WORDS)
-            write.store(words, target, 2 * LANES * i)
+            small = builder.trunc(builder.fptosi(code, write.ints), words)
+            write.store(small, target, n_bytes // 2 * i)
         # Exact: 32 codes of 15 bits stay below 2**24.
-        sums = _plus(write, *(_plus(write, *s) for s in _twos(codes)))
-        whole = write.across(_plus, sums)
+        whole = write.across(builder.fadd, *codes)
         step = builder.fdiv(largest, F32(LARGEST))
         write.store(builder.fadd(step, builder.fmul(whole, zero)), scale)
         write.store(builder.fmul(whole, step), total)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 4), generate
-
-
-def _twos(items: list[Any]) -> list[list[Any]]:
-    return [items[:2], items[2:]]
-
-
-def larger(write: Writer, a: Any, b: Any) -> Any:
-    return write.b.select(write.b.fcmp_ordered(">", a, b), a, b)
-
-
-def _plus(write: Writer, a: Any, b: Any) -> Any:
-    return write.b.fadd(a, b)

@@ -8,26 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
 from lookleft.engine.compiling import instruction
-from lookleft.engine.layout import LANES
-from lookleft.engine.vectors import F32, FLOATS, I64, Writer
+from lookleft.engine.vectors import F32, I64, Writer
 
 FOUR_ADDRESSES = types.UniTuple(types.int64, 4)
 FOUR_FLOATS = types.UniTuple(types.float32, 4)
 
 
-def _plus(write: Writer, a: Any, b: Any) -> Any:
-    return write.b.fadd(a, b)
-
-
-def _parts(builder: Any, n: Any) -> tuple[Any, Any]:
+def _parts(write: Writer, n: Any) -> tuple[Any, Any]:
     """How many whole vectors n numbers make, and the first number that is left over."""
-    n_vectors = builder.lshr(n, I64(3))
-    return n_vectors, builder.shl(n_vectors, I64(3))
+    n_vectors = write.b.udiv(n, I64(write.lanes))
+    return n_vectors, write.b.mul(n_vectors, I64(write.lanes))
 
 
 @instruction
@@ -37,17 +31,17 @@ def four_dots(typing: Any, query: Any, keys: Any, n: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         write, (query, packed, n) = Writer(builder), values
         keys = cgutils.unpack_tuple(builder, packed, 4)
-        n_vectors, first_left = _parts(builder, n)
-        zeros = ir.Constant(FLOATS, [0.0] * LANES)
+        n_vectors, first_left = _parts(write, n)
+        zeros = write.all_lanes(write.floats, 0.0)
         sums = [cgutils.alloca_once_value(builder, zeros) for _ in keys]
         with cgutils.for_range(builder, n_vectors, intp=I64) as loop:
-            offset = builder.shl(loop.index, I64(5))
-            q = write.load(FLOATS, builder.add(query, offset))
+            offset = builder.mul(loop.index, I64(4 * write.lanes))
+            q = write.load(write.floats, builder.add(query, offset))
             for total, key in zip(sums, keys, strict=True):
-                k = write.load(FLOATS, builder.add(key, offset))
+                k = write.load(write.floats, builder.add(key, offset))
                 builder.store(write.multiply_add(q, k, builder.load(total)), total)
         dots = [
-            cgutils.alloca_once_value(builder, write.across(_plus, builder.load(total)))
+            cgutils.alloca_once_value(builder, write.across(builder.fadd, builder.load(total)))
             for total in sums
         ]
         with cgutils.for_range(builder, builder.sub(n, first_left), intp=I64) as loop:
@@ -69,14 +63,14 @@ def add_four(typing: Any, out: Any, weights: Any, rows: Any, n: Any) -> Any:
         write, (out, packed_weights, packed_rows, n) = Writer(builder), values
         weights = cgutils.unpack_tuple(builder, packed_weights, 4)
         rows = cgutils.unpack_tuple(builder, packed_rows, 4)
-        n_vectors, first_left = _parts(builder, n)
-        wide = [write.splat(weight, FLOATS) for weight in weights]
+        n_vectors, first_left = _parts(write, n)
+        wide = [write.splat(weight, write.floats) for weight in weights]
         with cgutils.for_range(builder, n_vectors, intp=I64) as loop:
-            offset = builder.shl(loop.index, I64(5))
+            offset = builder.mul(loop.index, I64(4 * write.lanes))
             place = builder.add(out, offset)
-            total = write.load(FLOATS, place)
+            total = write.load(write.floats, place)
             for weight, row in zip(wide, rows, strict=True):
-                value = write.load(FLOATS, builder.add(row, offset))
+                value = write.load(write.floats, builder.add(row, offset))
                 total = write.multiply_add(weight, value, total)
             write.store(total, place)
         with cgutils.for_range(builder, builder.sub(n, first_left), intp=I64) as loop:

@@ -15,7 +15,16 @@ import numpy as np
 from lookleft.engine.compiling import compiled
 from lookleft.engine.encode import encode_block
 from lookleft.engine.heads import add_four, four_dots
-from lookleft.engine.layout import BLOCK, BLOCK4, BLOCK8, BLOCK_BYTES, FLOAT32, LANES, WIDTH
+from lookleft.engine.layout import (
+    BLOCK,
+    BLOCK4,
+    BLOCK8,
+    BLOCK_BYTES,
+    FLOAT32,
+    HEADER_BYTES,
+    INT8,
+    WIDTH,
+)
 from lookleft.engine.records import (
     GELU,
     GELU_TANH,
@@ -33,7 +42,9 @@ from lookleft.engine.tiles import call
 from lookleft.engine.vectors import half_to_float
 from lookleft.nn.arithmetic import exponential
 
-BLOCK8_BYTES, BLOCK4_BYTES = BLOCK_BYTES[BLOCK8], BLOCK_BYTES[BLOCK4]
+# Compiled code knows no dictionaries.
+INT8_BYTES, BLOCK8_BYTES, BLOCK4_BYTES = (BLOCK_BYTES[kind] for kind in (INT8, BLOCK8, BLOCK4))
+BLOCK8_HEADER, BLOCK4_HEADER = HEADER_BYTES[BLOCK8], HEADER_BYTES[BLOCK4]
 HALF, ONE, ZERO, TWO = np.float32(0.5), np.float32(1), np.float32(0), np.float32(2)
 
 
@@ -152,7 +163,7 @@ def run_tiles(
 ) -> None:
     """The tiles of this thread, through the machine code that the matrix names."""
     begin, end = share(matrix.n_tiles, *crew)
-    weights = matrix.address + WIDTH // LANES * begin * matrix.panel_bytes
+    weights = matrix.address + begin * matrix.panel_bytes
     skip = 4 * WIDTH * begin  # bytes of the float32 of the features before
     arguments = (
         matrix.kind,
@@ -179,29 +190,31 @@ def run_tiles(
 def embed_row(job: Any, id: int, target: Any) -> None:
     """One row of the embedding matrix out of its panels: the way back from `panels.pack`."""
     matrix = matrix_of(job, job.embedding)
-    lane = id % LANES
-    panel = matrix.address + id // LANES * matrix.panel_bytes
+    lane = id % WIDTH
+    panel = matrix.address + id // WIDTH * matrix.panel_bytes
     if matrix.kind == FLOAT32:
         numbers = floats(panel, matrix.panel_bytes // 4)
         for i in range(job.d_model):
-            target[i] = numbers[i * LANES + lane]
+            target[i] = numbers[i * WIDTH + lane]
     elif matrix.kind == BLOCK4:
         for i in range(job.d_model):
             block = panel + i // BLOCK * BLOCK4_BYTES
             pair = i % BLOCK // 2
-            vector = codes(block + 32 + 32 * (pair // 4), 2 * LANES)
+            vector = codes(block + BLOCK4_HEADER + 4 * WIDTH * (pair // 4), 2 * WIDTH)
             level = vector[2 * lane + i % 2] >> 4 * (pair % 4) & 15
-            scale, low = half_to_float(block + 2 * lane), half_to_float(block + 16 + 2 * lane)
+            scale = half_to_float(block + 2 * lane)
+            low = half_to_float(block + 2 * WIDTH + 2 * lane)
             target[i] = scale * np.float32(level) + low
     else:
-        skip = 2 * LANES if matrix.kind == BLOCK8 else 0
-        block_bytes = BLOCK8_BYTES if matrix.kind == BLOCK8 else 256
+        is_block = matrix.kind == BLOCK8
+        skip, block_bytes = (BLOCK8_HEADER, BLOCK8_BYTES) if is_block else (0, INT8_BYTES)
         scale = floats(matrix.row_scales, id + 1)[id]
         for i in range(job.d_model):
             block = panel + i // BLOCK * block_bytes
-            if matrix.kind == BLOCK8:
+            if is_block:
                 scale = half_to_float(block + 2 * lane)
-            level = octets(block + skip, 256)[i % BLOCK // 2 * 16 + 2 * lane + i % 2]
+            pairs = octets(block + skip, INT8_BYTES)
+            level = pairs[2 * WIDTH * (i % BLOCK // 2) + 2 * lane + i % 2]
             target[i] = scale * np.float32(np.int8(level))
 
 

@@ -1,6 +1,6 @@
 """Matrices laid out for `tiles.py`, in panels as `layout.py` describes them.
 
-The numbers stay what they are; only their order changes. Rows are filled up to tiles of 16 and
+The numbers stay what they are; only their order changes. Rows are filled up to panels of 16 and
 columns to blocks of 32, with zeros. Dimensions: R rows, C columns, P panels, N blocks in a row.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lookleft.engine.layout import BLOCK, BLOCK4, BLOCK8, BLOCK_BYTES, FLOAT32, INT8, LANES, WIDTH
+from lookleft.engine.layout import BLOCK, BLOCK4, BLOCK8, BLOCK_BYTES, FLOAT32, INT8, WIDTH
 from lookleft.quantised import Floats, Quantised
 
 Bytes = NDArray[np.uint8]
@@ -34,7 +34,7 @@ class Panels:
 
     @property
     def n_tiles(self) -> int:
-        return int(self.data.shape[0]) * LANES // WIDTH
+        return int(self.data.shape[0])
 
 
 def fill_up(size: int, unit: int) -> int:
@@ -47,13 +47,13 @@ def pack(matrix: Floats | Quantised) -> Panels:
     n_rows, n_columns = matrix.shape
     if not isinstance(matrix, Quantised):
         numbers = _filled(matrix, fill_up(n_columns, BLOCK))
-        data = numbers.reshape(-1, LANES, numbers.shape[1]).swapaxes(1, 2)  # (P, C, 8)
+        data = numbers.reshape(-1, WIDTH, numbers.shape[1]).swapaxes(1, 2)  # (P, C, 16)
         return Panels(FLOAT32, _as_bytes(data), n_rows, n_columns)
     levels = _filled(matrix.levels, fill_up(n_columns, BLOCK))
     n_blocks = levels.shape[1] // BLOCK
     if matrix.n_bits == 8:
-        pairs = levels.reshape(-1, LANES, n_blocks, 16, 2).transpose(0, 2, 3, 1, 4)
-        blocks = _as_bytes(pairs).reshape(-1, n_blocks, 256)  # (P, N, 16 x 8 x 2)
+        pairs = levels.reshape(-1, WIDTH, n_blocks, 16, 2).transpose(0, 2, 3, 1, 4)
+        blocks = _as_bytes(pairs).reshape(-1, n_blocks, 512)  # (P, N, 16 x 16 x 2)
         if matrix.scale.dtype == np.float32:  # one per row
             scales = _filled(matrix.scale, 1)[:, 0]
             return Panels(INT8, blocks.reshape(len(blocks), -1), n_rows, n_columns, scales)
@@ -61,17 +61,17 @@ def pack(matrix: Floats | Quantised) -> Panels:
         return Panels(BLOCK8, data.reshape(len(data), -1), n_rows, n_columns)
     assert matrix.low is not None
     # Four numbers to 16 bits: pair 4j + n of a block lies in bits 4n of vector j.
-    parts = levels.view(np.uint8).astype(np.uint16).reshape(-1, LANES, n_blocks, 4, 4, 2)
+    parts = levels.view(np.uint8).astype(np.uint16).reshape(-1, WIDTH, n_blocks, 4, 4, 2)
     shifts = np.array([0, 4, 8, 12], np.uint16)[:, None]
-    packed = np.bitwise_or.reduce(parts << shifts, axis=4)  # (P, 8, N, 4, 2)
-    blocks = _as_bytes(packed.transpose(0, 2, 3, 1, 4)).reshape(-1, n_blocks, 128)
+    packed = np.bitwise_or.reduce(parts << shifts, axis=4)  # (P, 16, N, 4, 2)
+    blocks = _as_bytes(packed.transpose(0, 2, 3, 1, 4)).reshape(-1, n_blocks, 256)
     scales, lows = _half_lanes(matrix.scale, n_blocks), _half_lanes(matrix.low, n_blocks)
-    data = np.concatenate((scales, lows, blocks), axis=2)  # (P, N, 160)
+    data = np.concatenate((scales, lows, blocks), axis=2)  # (P, N, 320)
     return Panels(BLOCK4, data.reshape(len(data), -1), n_rows, n_columns)
 
 
 def _filled(array: NDArray[Any], n_columns: int) -> NDArray[Any]:
-    """The array with zeros up to whole tiles of rows and so many columns."""
+    """The array with zeros up to whole panels of rows and so many columns."""
     n_rows = fill_up(array.shape[0], WIDTH)
     if array.shape == (n_rows, n_columns):
         return array
@@ -81,10 +81,10 @@ def _filled(array: NDArray[Any], n_columns: int) -> NDArray[Any]:
 
 
 def _half_lanes(scales: NDArray[Any], n_blocks: int) -> Bytes:
-    """Scales of 16 bits as the tiles read them. (R, N) -> (P, N, 8 x 2 bytes)."""
+    """Scales of 16 bits as the tiles read them. (R, N) -> (P, N, 16 x 2 bytes)."""
     halves = _filled(scales.astype(np.float16), n_blocks)
-    lanes = halves.reshape(-1, LANES, n_blocks).swapaxes(1, 2)  # (P, N, 8)
-    return _as_bytes(lanes).reshape(-1, n_blocks, 2 * LANES)
+    lanes = halves.reshape(-1, WIDTH, n_blocks).swapaxes(1, 2)  # (P, N, 16)
+    return _as_bytes(lanes).reshape(-1, n_blocks, 2 * WIDTH)
 
 
 def _as_bytes(array: NDArray[Any]) -> Bytes:
