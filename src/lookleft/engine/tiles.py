@@ -16,7 +16,7 @@ much as the products, so there they are taken apart once, into memory that stays
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 from llvmlite import ir
@@ -70,6 +70,14 @@ def row_limit(write: Writer, kind: int) -> int:
     return 5 if kind == BLOCK4 else 6  # one register holds the mask that takes 4 bits apart
 
 
+def chains(write: Writer, n_rows: int) -> int:
+    """How many sums of whole numbers a row has in every vector of a tile.
+
+    A product that adds waits for the one before it, and a single row has no other to do meanwhile.
+    """
+    return 2 if n_rows == 1 and write.machine is Machine.AVX512 else 1
+
+
 def weight_pair(write: Writer, kind: int, quarter: Any, pair: int, v: int) -> Any:
     """Vector v of one of the 4 pairs in a quarter of a block: 2 neighbours, 16 bits each."""
     b = write.b
@@ -105,8 +113,8 @@ def write_integer_block(
 ) -> None:
     """One block of 32 quantised input features: summed in 32 bits, then scaled and added."""
     b, n_vectors = write.b, WIDTH // write.lanes
-    zero = write.all_lanes(write.ints, 0)
-    wholes = [cgutils.alloca_once(b, write.ints) for _ in sums]
+    zero, n_chains = write.all_lanes(write.ints, 0), chains(write, n_rows)
+    wholes = [cgutils.alloca_once(b, write.ints) for _ in range(n_chains * len(sums))]
     for whole in wholes:
         b.store(zero, whole)
     header = HEADER_BYTES[kind]  # scales and offsets
@@ -124,7 +132,7 @@ def write_integer_block(
                 two = write.load(I32, b.add(at[f"x{r}"], skip), 4 * pair)
                 x = b.bitcast(write.splat(two, write.ints), write.pairs)
                 for v, weight in enumerate(weights):
-                    i = n_vectors * r + v
+                    i = pair % n_chains * len(sums) + n_vectors * r + v
                     totals[i] = write.add_products(totals[i], weight, x)
         for total, whole in zip(totals, wholes, strict=True):
             b.store(total, whole)
@@ -138,7 +146,8 @@ def write_integer_block(
             place = sums[n_vectors * r + v]
             x_scale = write.splat(write.load(F32, at[f"scale{r}"]), write.floats)
             step = x_scale if scale is None else b.fmul(scale, x_scale)
-            whole = b.sitofp(b.load(wholes[n_vectors * r + v]), write.floats)
+            parts = [b.load(whole) for whole in wholes[n_vectors * r + v :: len(sums)]]
+            whole = b.sitofp(reduce(b.add, parts), write.floats)
             total = write.multiply_add(whole, step, b.load(place))
             if offset is not None:
                 x_sum = write.splat(write.load(F32, at[f"sum{r}"]), write.floats)
@@ -161,8 +170,9 @@ def write_tile(write: Writer, kind: int, n_rows: int, given: dict[str, Any]) -> 
             place = b.add(b.mul(given["scale_stride"], I64(r)), b.mul(loop.index, I64(4)))
             at[f"scale{r}"] = b.add(given["x_scales"], place)
             at[f"sum{r}"] = b.add(given["x_sums"], place)
-        with b.if_then(b.icmp_signed("!=", given["is_far"], I64(0))):
-            write.fetch(at["panel"], AHEAD, BLOCK_BYTES[kind])
+        if write.machine is not Machine.AVX512:  # those fetch one stream better by themselves
+            with b.if_then(b.icmp_signed("!=", given["is_far"], I64(0))):
+                write.fetch(at["panel"], AHEAD, BLOCK_BYTES[kind])
         if kind == FLOAT32:
             write_float_block(write, n_rows, at, sums)
         else:
