@@ -21,7 +21,10 @@ from lookleft.data.bucket import ByLength
 from lookleft.data.examples import Example
 from lookleft.errors import MissingExtraError
 from lookleft.models import EncoderDecoder, presets
+from lookleft.train.device import Precision, PrecisionName, find_precision
 from lookleft.train.loop import train_steps
+from lookleft.train.memory import kept_memory
+from lookleft.train.objective import Objective
 from lookleft.train.optim import make_optimizers
 from lookleft.train.team import Team
 
@@ -42,6 +45,7 @@ class Throughput:
     ratio: Ratio
     peak_share: Ratio  # of useful arithmetic in torch.mm's rate
     padding: float  # share of all places in the batches
+    precision: Precision  # of lookleft's products; all else is float32
     versions: dict[str, str]
 
     def as_json(self) -> dict[str, Any]:
@@ -52,13 +56,14 @@ class Throughput:
             "ratio": {"transformers": vars(self.ratio)},
             "peak_share": vars(self.peak_share),
             "padding": self.padding,
+            "precision": self.precision,
             "versions": self.versions,
         }
 
     def __str__(self) -> str:
         share = self.peak_share
         return (
-            f"lookleft        {self.tokens_per_second:8,.0f} target tokens/s\n"
+            f"lookleft        {self.tokens_per_second:8,.0f} target tokens/s   {self.precision}\n"
             f"MarianMTModel   {self.marian_tokens_per_second:8,.0f} target tokens/s   "
             f"lookleft is {self.ratio} faster\n"
             f"torch.mm peak   {share.median:8.0%} of it is useful work here "
@@ -68,7 +73,13 @@ class Throughput:
 
 
 def measure(
-    *, rounds: int, steps: int, tokens: int, n_micro: int, say: Say = lambda line: None
+    *,
+    rounds: int,
+    steps: int,
+    tokens: int,
+    n_micro: int,
+    precision: PrecisionName = "float32",
+    say: Say = lambda line: None,
 ) -> Throughput:
     """Alternate the two trainers and a bare matrix product."""
     groups = caption_groups(steps, tokens, n_micro)
@@ -80,11 +91,10 @@ def measure(
         for _ in range(PEAK_REPEATS):
             torch.mm(square, square)
 
-    times = alternate(
-        {"lookleft": ours(model, groups), "marian": theirs(config, groups), "peak": peak},
-        rounds,
-        say,
-    )
+    found = find_precision(precision, model.device)
+    jobs = {"lookleft": ours(model, groups, found), "marian": theirs(config, groups), "peak": peak}
+    with kept_memory():  # for both
+        times = alternate(jobs, rounds, say)
     n_targets = sum(batch.n_targets for group in groups for batch in group)
     useful = sum(useful_operations(config, batch) for group in groups for batch in group)
     shares = times.ratio("lookleft", "peak")  # seconds of the product / seconds of training
@@ -95,6 +105,7 @@ def measure(
         times.ratio("lookleft", "marian"),
         Ratio(shares.median * scale, shares.low * scale, shares.high * scale),
         padding_share([batch for group in groups for batch in group]),
+        found,
         {"torch": str(torch.__version__), "transformers": _transformers().__version__},
     )
 
@@ -120,13 +131,19 @@ def caption_groups(steps: int, tokens: int, n_micro: int) -> list[list[Batch]]:
     return [made[i : i + n_micro] for i in range(0, need, n_micro)]
 
 
-def ours(model: EncoderDecoder, groups: Sequence[Sequence[Batch]]) -> Callable[[], None]:
+def ours(
+    model: EncoderDecoder, groups: Sequence[Sequence[Batch]], precision: Precision
+) -> Callable[[], None]:
     """The training loop of this package."""
+    objective = Objective(precision=precision)
     optimizers = make_optimizers(model, lr=LEARNING_RATE)
     team = Team(model, n_replicas=len(groups[0]))
 
     def run() -> None:
-        for _ in train_steps(model, groups, optimizers, lambda step: 1.0, team=team):
+        steps = train_steps(
+            model, groups, optimizers, lambda step: 1.0, objective=objective, team=team
+        )
+        for _ in steps:
             pass
 
     return run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
@@ -76,13 +76,15 @@ def train(
     steps: int = 4,
     tokens: int = 4096,
     threads: int = 2,
+    precision: Literal["auto", "float32", "bfloat16"] = "float32",
     json_: Json = False,
 ) -> None:
     """Training throughput on batches shaped like image captions, beside transformers' Marian.
 
     The same rows go through both, in turn: through this package's training loop, and through
     MarianMTModel of the same sizes in a plain loop with AdamW. Useful arithmetic, padding not
-    counted, is given as a share of what torch.mm reaches in the same rounds.
+    counted, is given as a share of what torch.mm reaches in the same rounds. Marian and torch.mm
+    compute in float32.
 
     Parameters
     ----------
@@ -94,6 +96,8 @@ def train(
         Of one micro-batch, both sides; a step has as many micro-batches as there are threads.
     threads
         That torch may use.
+    precision
+        Of our products, as train.precision.
     json_
         Print one JSON object instead of a table.
     """
@@ -104,7 +108,9 @@ def train(
     if min(rounds, steps, tokens // 256, threads) < 1:
         raise InputError(f"too small: {rounds=}, {steps=}, {tokens=} (256 or more), {threads=}")
     torch.set_num_threads(threads)
-    found = measure(rounds=rounds, steps=steps, tokens=tokens, n_micro=threads, say=say)
+    found = measure(
+        rounds=rounds, steps=steps, tokens=tokens, n_micro=threads, precision=precision, say=say
+    )
     if json_:
         print(json.dumps(found.as_json()))
     else:
