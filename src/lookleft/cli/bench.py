@@ -76,7 +76,7 @@ def train(
     steps: int = 4,
     tokens: int = 4096,
     threads: int = 2,
-    precision: Literal["auto", "float32", "bfloat16"] = "float32",
+    precision: Literal["auto", "float32", "bfloat16"] = "auto",
     json_: Json = False,
 ) -> None:
     """Training throughput on batches shaped like image captions, beside transformers' Marian.
@@ -97,7 +97,7 @@ def train(
     threads
         That torch may use.
     precision
-        Of our products, as train.precision.
+        Of our products, as train.precision; auto is what the recipes take.
     json_
         Print one JSON object instead of a table.
     """
