@@ -181,9 +181,10 @@ class Teller:
         for comparison in costs:
             fast, slow = comparison.lines[:2]
             (length, least), (_, most) = fast.points[-1], slow.points[-1]
+            ratio = most / least
             print(
-                f"  {comparison.job} at {length} tokens: {slow.name} takes {most / least:.2g} "
-                f"times as long as {fast.name}; "
+                f"  {comparison.job} at {length} tokens: {slow.name} takes "
+                f"{ratio:.{0 if ratio >= 10 else 1}f} times as long as {fast.name}; "
                 f"the results differ by {comparison.max_difference:.0e}"
             )
         story = Story(
