@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from lookleft.errors import FileError
-from lookleft.explore.tokens import language_of
 from lookleft.explore.trace import Trace
 from lookleft.files import read_bytes
+from lookleft.pages.fonts import data_url, devanagari_face, has_devanagari
 
 STATIC = Path(__file__).with_name("static")
 MAX_ASSET = 4 << 20
-FONT_NAME = "Noto Sans Devanagari"
 TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -67,11 +66,10 @@ class Page:
 
     def font_style(self) -> str:
         """A style sheet that brings the Devanagari font along, for pictures that travel."""
-        fonts = sorted((self.folder / "assets").glob("*devanagari*.woff2"))
-        if not fonts:
+        face = devanagari_face(self.folder)
+        if face is None:
             raise FileError(NOT_BUILT)
-        source = _data_url(read_bytes(fonts[0], max_bytes=MAX_ASSET))
-        return f"@font-face{{font-family:'{FONT_NAME}';font-weight:100 900;src:{source}}}"
+        return face
 
     def one_file(self, data: dict[str, Any], table: str = "") -> str:
         """Page, style, font and data in one text that opens anywhere and asks nobody."""
@@ -106,7 +104,7 @@ class Page:
 
     def _with_fonts(self, style: str, content: str) -> str:
         """The style sheet with its fonts inside; Devanagari's only if there is such text."""
-        needs_devanagari = language_of(content) == "hi"
+        needs_devanagari = has_devanagari(content)
 
         def face(found: re.Match[str]) -> str:
             if (
@@ -125,7 +123,7 @@ class Page:
             raise FileError(
                 f"{self.folder}: has no font {found[1]}; build the page again: make web"
             )
-        return _data_url(font[0])
+        return data_url(font[0])
 
 
 def data_text(data: dict[str, Any]) -> str:
@@ -159,10 +157,6 @@ def weights_table(trace: Trace) -> str:
 def _inlined_script(script: str) -> str:
     """A script that cannot end its own element, nor begin a comment in it."""
     return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
-
-
-def _data_url(font: bytes) -> str:
-    return f"url(data:font/woff2;base64,{base64.b64encode(font).decode()})"
 
 
 def _sha256(text: str) -> str:

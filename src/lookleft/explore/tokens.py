@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from lookleft.bundle import Bundle
 from lookleft.explore.states import HARD_LIMIT, LIMIT, MAX_CHARACTERS, ExploreError
+from lookleft.pages.fonts import has_devanagari
 from lookleft.text.tokenizer import Tokenizer
 
 Role = Literal["text", "start", "end", "special", "mask", "pad"]
@@ -136,7 +137,7 @@ def label_of(bundle: Bundle, id: int) -> str:
 
 def language_of(text: str) -> str | None:
     """ "hi" for text in Devanagari; other scripts do not tell which language they write."""
-    return "hi" if re.search("[\u0900-\u097f]", text) else None
+    return "hi" if has_devanagari(text) else None
 
 
 def _spans_of(
