@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { useExplorer } from "../explorer/explorer";
 import { recall, remember } from "../explorer/settings";
 import { isDone, prepared, stands, TOUR_STEPS } from "../logic/tour";
@@ -34,14 +34,15 @@ export function Tour() {
   const [done, setDone] = useState(false);
   const step = view.tour;
 
-  useEffect(() => {
+  // Before the step shows: a key pressed at once must not be taken back by the preparations.
+  useLayoutEffect(() => {
     if (step === null) return;
     remember({ tour: step, isTourKnown: true });
     setDone(false);
     before.current = null;
     set(prepared(step, view));
   }, [step]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (step === null || done) return;
     if (before.current) setDone(isDone(step, before.current, view));
     else if (stands(step, view)) before.current = view;
