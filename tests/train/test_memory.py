@@ -30,7 +30,7 @@ print(inside, n_new_pages())
 """
 
 
-@pytest.mark.skipif(find_glibc() is None, reason="other C libraries have no such options")
+@pytest.mark.skipif(find_glibc() is None, reason="runs where the C library is glibc")
 def test_freed_memory_is_used_again_inside_and_given_back_outside() -> None:
     found = subprocess.run(
         [sys.executable, "-c", PROBE], capture_output=True, text=True, check=True
