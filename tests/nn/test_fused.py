@@ -21,6 +21,7 @@ from lookleft.models import build, presets
 from lookleft.nn import arithmetic, attention, fused, layers
 from lookleft.nn.attention import KV, attend, capture
 from lookleft.nn.fused import (
+    LONGEST,
     attend_short,
     is_fusable,
     is_short,
@@ -228,7 +229,7 @@ def test_only_float32_on_its_way_to_a_gradient_is_fused() -> None:
     assert is_short(x, x)
     assert not is_short(x, x[:, :1])  # shared key heads
     assert not is_short(x[..., :5], x[..., :5])  # no whole vectors
-    long = x.repeat(1, 1, 17, 1)
+    long = x.repeat(1, 1, LONGEST // 4 + 1, 1)
     assert not is_short(long, long)
     with plain_operations():
         assert not is_fusable(x)

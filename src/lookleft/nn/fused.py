@@ -25,7 +25,7 @@ from lookleft.errors import InputError
 from lookleft.masks import Mask
 
 # Beyond so many keys or queries PyTorch's attention, which skips what a triangle hides, is faster.
-LONGEST = 64
+LONGEST = 128
 LANES = 8  # the width of a head must be a multiple of it
 ROWS_AT_ONCE = 64  # the rows of a narrow product are a multiple of it
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,20 +16,23 @@ def kept_memory() -> Iterator[None]:
     """Inside, what is freed stays with the process, which every step fills alike.
 
     Else glibc gives large blocks back and gets them anew, and each page of a new block has to be
-    found, and set to zero, by the kernel. Where there is no glibc, nothing changes.
+    found, and set to zero, by the kernel. Where there is no glibc, that does not change.
+
+    Nor does Python look again and again for garbage among all that was there before.
     """
     glibc = find_glibc()
-    if glibc is None:
-        yield
-        return
-    glibc.mallopt(_TRIM, 2**31 - 1)
-    glibc.mallopt(_MMAP, _LARGEST)
+    if glibc is not None:
+        glibc.mallopt(_TRIM, 2**31 - 1)
+        glibc.mallopt(_MMAP, _LARGEST)
+    gc.freeze()
     try:
         yield
     finally:
-        glibc.mallopt(_TRIM, _USUAL)
-        glibc.mallopt(_MMAP, _USUAL)
-        glibc.malloc_trim(0)
+        gc.unfreeze()
+        if glibc is not None:
+            glibc.mallopt(_TRIM, _USUAL)
+            glibc.mallopt(_MMAP, _USUAL)
+            glibc.malloc_trim(0)
 
 
 def find_glibc() -> ctypes.CDLL | None:
