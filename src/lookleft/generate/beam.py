@@ -53,7 +53,9 @@ class Beams:
         found, state = chooser.prefill_best(batch, room=room, n=n, forbidden=forbidden)
         return Best(*found), state
 
-    def ask(self, chooser: Chooser[StateT], ids: Tensor, state: StateT, ahead: int) -> list[Best]:
+    def ask(
+        self, chooser: Chooser[StateT], ids: Tensor, state: StateT, ahead: int
+    ) -> tuple[Best, list[Event]]:
         """The best tokens of one step. While no hypothesis may end, the chooser goes on by itself,
         and what it went on with is written down here: then it is a later step."""
         paths, width = self.paths, self.paths.sums.shape[1]
@@ -66,7 +68,7 @@ class Beams:
         )
         for columns in went_on:
             self.paths = self.paths.extended(Candidates(*columns))
-        return [Best(*last)]
+        return Best(*last), []
 
     def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
         """One step for every hypothesis. (B * W, V) -> which rows go on, and what they read."""

@@ -59,8 +59,11 @@ class Group(Protocol):
     def begin(self, chooser: Chooser[StateT], batch: Batch, room: int) -> tuple[Best, StateT]:
         """Read the prompts; get what `choose` is to be given first."""
 
-    def ask(self, chooser: Chooser[StateT], ids: Tensor, state: StateT, ahead: int) -> list[Best]:
-        """Feed these ids; get what `choose` is to be given, for one step or up to `ahead`."""
+    def ask(
+        self, chooser: Chooser[StateT], ids: Tensor, state: StateT, ahead: int
+    ) -> tuple[Best, list[Event]]:
+        """Feed these ids, and what comes of them, for up to `ahead` steps; get what `choose` is to
+        be given after the last, and what there is to tell of those before it."""
 
     def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
         """Choose what comes next. (B, V) -> the move, and what there is to tell."""
@@ -92,11 +95,13 @@ class Singles:
         found, state = chooser.prefill_best(batch, room=room, n=1, forbidden=self._forbidden)
         return Best(*found), state
 
-    def ask(self, chooser: Chooser[StateT], ids: Tensor, state: StateT, ahead: int) -> list[Best]:
-        """The best token of each row, step by step; the first row that ends makes it the last."""
+    def ask(
+        self, chooser: Chooser[StateT], ids: Tensor, state: StateT, ahead: int
+    ) -> tuple[Best, list[Event]]:
+        """The best token of each row; the first row that ends makes a step the last."""
         room = min(entry.max_new - len(entry.new) for entry in self.entries)
         steps = chooser.write_best(ids, state, min(room, ahead), self._ends, self._forbidden)
-        return [Best(*step) for step in steps]
+        return Best(*steps[-1]), self._passed([Best(*step) for step in steps[:-1]])
 
     def advance(self, logits: Tensor) -> tuple[Move, list[Event]]:
         """The next token of every row. (B, V) -> the move, the tokens, and the answers."""
@@ -113,9 +118,8 @@ class Singles:
 
     def choose(self, found: Best) -> tuple[Move, list[Event]]:
         """The same for rows that are all greedy, given the best token of each."""
-        highest = found.logits[:, 0]
-        log_probs: list[float] = (highest - found.norms).tolist() if self._wants_log_probs else []
-        return self._written(found.ids[:, 0].tolist(), np.isfinite(highest).tolist(), log_probs)
+        is_possible = np.isfinite(found.logits[:, 0]).tolist()
+        return self._written(found.ids[:, 0].tolist(), is_possible, self._log_probs_of(found))
 
     def join(self, other: Singles) -> None:
         """Put the requests of another group behind ours."""
@@ -136,6 +140,19 @@ class Singles:
         self._forbidden = filled([request.forbidden for request in requests])
         self._ends = filled([request.ends for request in requests])
         self._wants_log_probs = any(request.wants_log_probs for request in requests)
+
+    def _passed(self, steps: list[Best]) -> list[Event]:
+        """Put down the tokens of steps after which every row went on. -> what there is to tell."""
+        events: list[Event] = []
+        for step in steps:
+            ids = step.ids[:, 0].tolist()
+            log_probs: Sequence[float | None] = self._log_probs_of(step) or [None] * len(ids)
+            for entry, id, log_prob in zip(self.entries, ids, log_probs, strict=True):
+                entry.new.append(id)
+                if log_prob is not None:
+                    entry.log_probs.append(log_prob)
+                events.append(Token(entry.ticket, id, log_prob))
+        return events
 
     def _written(
         self, ids: list[int], is_possible: list[bool], log_probs: list[float]
@@ -178,6 +195,13 @@ class Singles:
         picked = logits.gather(1, ids[:, None])[:, 0] - logits.logsumexp(-1)
         found: list[float] = picked.tolist()
         return found
+
+    def _log_probs_of(self, found: Best) -> list[float]:
+        """The same of the best token of each row."""
+        if not self._wants_log_probs:
+            return []
+        log_probs: list[float] = (found.logits[:, 0] - found.norms).tolist()
+        return log_probs
 
     def _keep(self, kept: list[int]) -> None:
         if len(kept) < len(self.entries):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from torch import Tensor
 
@@ -136,8 +136,7 @@ class Answer:
     log_probs: list[float] | None = None
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """A new token of a request that is being answered."""
 
     ticket: int
@@ -145,8 +144,7 @@ class Token:
     log_prob: float | None = None
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(NamedTuple):
     """A request is answered: the answers, best first."""
 
     ticket: int

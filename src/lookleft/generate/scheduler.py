@@ -77,11 +77,9 @@ class Lane(Generic[StateT]):
         group, ids, state = flight.group, flight.ids, flight.state
         if self.chooser is None or group.wants_logits:
             return group.advance(self.runner.step(ids, state))
-        events: list[Event] = []
-        for found in group.ask(self.chooser, ids, state, self.ahead):
-            move, news = group.choose(found)
-            events += news
-        return move, events
+        found, events = group.ask(self.chooser, ids, state, self.ahead)
+        move, news = group.choose(found)
+        return move, events + news
 
     def _moved(
         self,
