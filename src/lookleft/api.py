@@ -12,7 +12,7 @@ import torch
 from lookleft.bundle import Bundle
 from lookleft.bundle import load as load_bundle
 from lookleft.engine import pick_runner
-from lookleft.engine.pick import Engine
+from lookleft.engine.pick import Bits, Engine
 from lookleft.errors import InputError
 from lookleft.evaluate.score import score_ids
 from lookleft.generate.methods import Way, choose
@@ -68,6 +68,7 @@ class Model(Bundle):
     """A network with its tokenizer, ready to be asked."""
 
     engine: Engine = "auto"  # what computes; "auto" takes the compiled engine where it can
+    activations: Bits = 16  # bits of what weights of 8 bits are multiplied with in the engine
 
     @overload
     def translate(self, sentences: str, **options: Unpack[Translating]) -> str: ...
@@ -178,7 +179,7 @@ class Model(Bundle):
 
         say: is told, in a sentence, what makes one wait, and why the engine is not used.
         """
-        runner = pick_runner(self, self.engine, say=say)
+        runner = pick_runner(self, self.engine, activations=self.activations, say=say)
         return runner if is_cached else Recompute(runner)
 
     def writer(
@@ -215,9 +216,12 @@ def load(
     *,
     dtype: torch.dtype = torch.float32,
     engine: Engine = "auto",
+    activations: Bits = 16,
 ) -> Model:
     """The model in a run folder, a model folder (ours or Hugging Face's) or a GGUF file.
 
-    None means the English-Hindi translator that comes with lookleft, "en-hi".
+    None means the English-Hindi translator that comes with lookleft, "en-hi". activations: 8 makes
+    a model with weights of 8 bits faster on processors with AVX-512 VNNI, and rounds more.
     """
-    return Model(**vars(load_bundle(path, dtype=dtype)), engine=engine)
+    bundle = vars(load_bundle(path, dtype=dtype))
+    return Model(**bundle, engine=engine, activations=activations)

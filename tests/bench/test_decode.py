@@ -27,7 +27,7 @@ from lookleft.bench.translating import Shape, agreement
 from lookleft.cli.bench import bench
 from lookleft.errors import InputError, LookleftError
 
-SMALL = Shape(vocabulary=50, width=16, layers=1, heads=2, length=5, n_alone=3, n_together=6)
+SMALL = Shape(vocabulary=50, width=32, layers=1, heads=2, length=5, n_alone=3, n_together=6)
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +127,7 @@ def test_without_peers_none_is_measured_nor_missing() -> None:
     with small(has_peers=False) as jobs:
         cell = jobs.measure(1, 1, rounds=1, say=quiet).as_json()
     assert (cell["peers"], cell["ratio"], cell["missing"]) == ({}, {}, [])
-    assert set(cell["all"]) == {"lookleft, float32", "lookleft, int8"}
+    assert set(cell["all"]) == {"lookleft, float32", "lookleft, int8", "lookleft, int8 x int8"}
 
 
 def test_a_peer_that_is_not_installed_is_named_and_not_guessed(

@@ -10,13 +10,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine.products import ENCODE, encoded, matrices, numbers, product
+from engine.products import ENCODE, encoded, numbers, product, ways
 from llvmlite import binding
 from numba import cfunc, njit, types
 
 from lookleft.engine import tiles, vectors
-from lookleft.engine.encode import encode_block
-from lookleft.engine.heads import FOUR_ADDRESSES, FOUR_FLOATS, add_four, four_dots
+from lookleft.engine.encode import encode_block, encode_bytes
+from lookleft.engine.heads import (
+    FOUR_ADDRESSES,
+    FOUR_FLOATS,
+    add_four,
+    add_four_narrow,
+    copy_narrow,
+    four_dots,
+    four_narrow_dots,
+)
 from lookleft.engine.vectors import Machine
 
 # Each can do what those before it can.
@@ -41,36 +49,58 @@ def test_products_are_the_same_to_the_last_bit(compile_for: Compile) -> None:
     code = compile_for(lambda: cfunc(signature, nopython=True)(tiles.tiles).address)
     for n_rows in (1, 7, 12, 50):
         x = numbers(n_rows, 96)
-        for matrix in matrices(40, 96).values():
-            np.testing.assert_array_equal(product(matrix, x, code=code), product(matrix, x))
+        for matrix, is_narrow in ways(40, 96):
+            here = product(matrix, x, is_narrow=is_narrow)
+            there = product(matrix, x, code=code, is_narrow=is_narrow)
+            np.testing.assert_array_equal(there, here)
 
 
 def test_codes_are_the_same_to_the_last_bit(compile_for: Compile) -> None:
-    encode = compile_for(lambda: njit(ENCODE)(lambda s, t, c, u: encode_block(s, t, c, u)))
+    wide = compile_for(lambda: njit(ENCODE)(lambda s, t, c, u: encode_block(s, t, c, u)))
+    narrow = compile_for(lambda: njit(ENCODE)(lambda s, t, c, u: encode_bytes(s, t, c, u)))
     x = numbers(5, 96)
     x[1, 3], x[2, 40] = np.nan, -np.inf
-    for mine, other in zip(encoded(x), encoded(x, encode), strict=True):
-        np.testing.assert_array_equal(mine, other)
+    for encode, is_narrow in ((wide, False), (narrow, True)):
+        here, there = (encoded(x, code, is_narrow=is_narrow) for code in (None, encode))
+        is_number = np.isfinite(here[1])  # what stands beside a scale of NaN is never used
+        for mine, other in zip(here, there, strict=True):
+            per_block = mine.reshape(5, 3, -1)[is_number]
+            np.testing.assert_array_equal(per_block, other.reshape(5, 3, -1)[is_number])
+        np.testing.assert_array_equal(here[1], there[1])
 
 
+@pytest.mark.parametrize("is_narrow", [False, True])
 @pytest.mark.parametrize("width", [5, 16, 24, 64])
-def test_heads_are_what_plain_loops_make_of_them(compile_for: Compile, width: int) -> None:
+def test_heads_are_what_plain_loops_make_of_them(
+    compile_for: Compile, width: int, is_narrow: bool
+) -> None:
     i64 = types.int64
+    multiply = four_narrow_dots if is_narrow else four_dots
+    add = add_four_narrow if is_narrow else add_four
     dots = compile_for(
-        lambda: njit(FOUR_FLOATS(i64, FOUR_ADDRESSES, i64))(lambda q, k, n: four_dots(q, k, n))
+        lambda: njit(FOUR_FLOATS(i64, FOUR_ADDRESSES, i64))(lambda q, k, n: multiply(q, k, n))
     )
     mix = compile_for(
         lambda: njit(types.void(i64, FOUR_FLOATS, FOUR_ADDRESSES, i64))(
-            lambda o, w, v, n: add_four(o, w, v, n)
+            lambda o, w, v, n: add(o, w, v, n)
         )
     )
     query, rows, weights = numbers(width), numbers(4, width, seed=1), numbers(4, seed=2)
+    if is_narrow:
+        narrow = compile_for(
+            lambda: njit(types.void(i64, i64, i64))(lambda s, t, n: copy_narrow(s, t, n))
+        )
+        wide, rows = rows, np.zeros((4, width), np.float16)
+        for row, target in zip(wide, rows, strict=True):
+            narrow(row.ctypes.data, target.ctypes.data, width)
+        np.testing.assert_array_equal(rows, wide.astype(np.float16))
     places = tuple(row.ctypes.data for row in rows)
     found = dots(query.ctypes.data, places, width)
-    np.testing.assert_allclose(found, rows @ query, rtol=1e-5, atol=1e-5)
+    meant = rows.astype(np.float32)
+    np.testing.assert_allclose(found, meant @ query, rtol=1e-5, atol=1e-5)
     out, before = numbers(width, seed=3), numbers(width, seed=3)
     mix(out.ctypes.data, tuple(weights), places, width)
-    np.testing.assert_allclose(out, before + weights @ rows, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(out, before + weights @ meant, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.slow

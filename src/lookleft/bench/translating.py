@@ -21,7 +21,7 @@ from lookleft.bench.peers.ctranslate2 import CTranslate2, convert_marian, settin
 from lookleft.bench.peers.transformers import Transformers
 from lookleft.config import EncoderDecoderConfig
 from lookleft.engine import pick_runner
-from lookleft.engine.pick import WeightKind
+from lookleft.engine.pick import Bits, WeightKind
 from lookleft.errors import LookleftError
 from lookleft.generate.request import GREEDY, Beam, Request
 from lookleft.generate.scheduler import answer_all
@@ -33,7 +33,12 @@ from lookleft.text.vocab import Specials
 
 EOS = 0
 PEERS = ("ctranslate2", "transformers")
-WEIGHTS: tuple[WeightKind, ...] = ("float32", "int8")  # as the peer may choose too
+# As the peer may choose too; its 8 bits are those of weights and activations.
+SETTINGS: dict[str, tuple[WeightKind, Bits]] = {
+    "float32": ("float32", 16),
+    "int8": ("int8", 16),
+    "int8 x int8": ("int8", 8),
+}
 NEAR_TIES = 0.1  # of many sentences so few may hang on how two equal numbers are rounded
 Ids = list[list[int]]
 Doer = Callable[[Ids], Ids]
@@ -108,8 +113,10 @@ class Translating:
         self.shape, self.n_threads, self._folder = shape, n_threads, folder
         self.network = shape.network()
         self._ours = {
-            kind: pick_runner(self.network, "numba", weights=kind, n_threads=n_threads)
-            for kind in WEIGHTS
+            name: pick_runner(
+                self.network, "numba", weights=kind, activations=bits, n_threads=n_threads
+            )
+            for name, (kind, bits) in SETTINGS.items()
         }
         self._missing: tuple[str, ...] = ()
         self._transformers: Transformers | None = None
@@ -147,9 +154,9 @@ class Translating:
         """Functions from sources to answers, by name and setting."""
         n_new, forbidden = self.shape.length, self.shape.forbidden
         doers: dict[str, dict[str, Doer]] = {OURS: {}}
-        for kind, runner in self._ours.items():
+        for name, runner in self._ours.items():
             ours = partial(translate, runner, beam=beam, n_new=n_new, forbidden=forbidden)
-            doers[OURS][kind] = ours
+            doers[OURS][name] = ours
         if self._folder is not None and "ctranslate2" not in self._missing:
             converted = self._folder / "converted"
             doers["ctranslate2"] = {

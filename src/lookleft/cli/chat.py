@@ -38,7 +38,7 @@ def chat(
 
     use_threads(computing.threads)
     way = choose(**drawing.options)
-    loaded = load(model, engine=computing.engine)
+    loaded = load(model, engine=computing.engine, activations=computing.activations)
     check_chats(loaded)
     runner = loaded.runner(is_cached=computing.cache, say=say)
     ends = [] if loaded.tokenizer is None else turn_ends(loaded.tokenizer)

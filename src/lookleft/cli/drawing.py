@@ -50,6 +50,10 @@ class Computing:
         Literal["auto", "torch", "numba"],
         Parameter(help="What computes: auto takes the compiled engine where it can."),
     ] = "auto"
+    activations: Annotated[
+        Literal[16, 8],
+        Parameter(help="Bits of what 8-bit weights meet; 8: faster with AVX-512 VNNI, coarser."),
+    ] = 16
     cache: Annotated[
         bool,
         Parameter(

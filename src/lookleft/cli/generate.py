@@ -90,7 +90,7 @@ def generate(
         raise InputError("the prompt is empty: there is nothing to go on from; give some text")
     if stream and n_best > 1:
         raise InputError("--stream shows one text while it grows: leave out --n-best, or --stream")
-    loaded = load(model, engine=computing.engine)
+    loaded = load(model, engine=computing.engine, activations=computing.activations)
     writer = loaded.writer(
         way,
         max_new=max_new,

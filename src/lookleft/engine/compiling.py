@@ -21,6 +21,7 @@ COMPILED_FILES = (
     "heads",
     "kernels",
     "layout",
+    "lines",
     "records",
     "spin",
     "team",

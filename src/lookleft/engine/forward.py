@@ -14,6 +14,7 @@ import numpy as np
 from lookleft.engine.beams import follow_beams
 from lookleft.engine.best import find_best
 from lookleft.engine.compiling import compiled
+from lookleft.engine.heads import copy_narrow
 from lookleft.engine.kernels import (
     activate,
     embed_row,
@@ -84,7 +85,8 @@ def prepare_rows(job: Any, before: int, norm: int, rows: Any, crew: Any) -> None
 def pool_of(job: Any, layer: int, size: int, head: int) -> Any:
     """Where the tokens of one query head's group begin in a pool of this size, in bytes."""
     group = head * job.n_kv_heads // job.n_heads
-    return 4 * (layer * job.is_kept * job.n_kv_heads + group) * size * job.head_dim
+    heads_before = layer * job.is_kept * job.n_kv_heads + group
+    return job.kept_bytes * heads_before * size * job.head_dim
 
 
 @compiled
@@ -101,11 +103,11 @@ def remember(job: Any, layer_index: int, rows: Any, crew: Any) -> None:
         table = slots(job.table + 4 * sequence[row] * job.table_width, job.table_width)
         for group in range(job.n_kv_heads):
             pool = pool_of(job, layer_index, job.pool_size, group * heads_in_group)
-            place = pool + 4 * np.int64(table[position[row]]) * n
+            place = pool + job.kept_bytes * np.int64(table[position[row]]) * n
             source = 4 * (row * job.width + group * n)
-            copy(job.k + source, job.keys + place, n)
-            copy(job.v + source, job.values + place, n)
-            finish_head(job, layer.norm_k, position[row], job.keys + place)
+            finish_head(job, layer.norm_k, position[row], job.k + source)
+            keep(job, job.k + source, job.keys + place)
+            keep(job, job.v + source, job.values + place)
 
 
 @compiled
@@ -119,7 +121,12 @@ def finish_head(job: Any, norm: int, position: int, address: int) -> None:
 
 
 @compiled
-def copy(source: int, target: int, n: int) -> None:
+def keep(job: Any, source: int, target: int) -> None:
+    """A key or value at an address goes to its place, in as few bytes as are kept."""
+    n = job.head_dim
+    if job.kept_bytes == 2:
+        copy_narrow(source, target, n)
+        return
     read, write = floats(source, n), floats(target, n)
     for i in range(n):
         write[i] = read[i]
@@ -298,10 +305,10 @@ def project_source(job: Any, rows: Any, crew: Any, sync: int) -> None:
         for row in range(first + begin, first + end):
             for group in range(job.n_kv_heads):
                 pool = pool_of(job, index, job.memory_size, group * heads_in_group)
-                target = pool + 4 * place[row] * n
+                target = pool + job.kept_bytes * place[row] * n
                 source = 4 * (row * job.width + group * n)
-                copy(job.k + source, job.memory_keys + target, n)
-                copy(job.v + source, job.memory_values + target, n)
+                keep(job, job.k + source, job.memory_keys + target)
+                keep(job, job.v + source, job.memory_values + target)
         wait_for_all(sync, crew)
 
 

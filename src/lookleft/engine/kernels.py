@@ -13,8 +13,14 @@ from typing import Any
 import numpy as np
 
 from lookleft.engine.compiling import compiled
-from lookleft.engine.encode import encode_block
-from lookleft.engine.heads import add_four, four_dots
+from lookleft.engine.encode import encode_block, encode_bytes
+from lookleft.engine.heads import (
+    add_four,
+    add_four_narrow,
+    four_dots,
+    four_narrow_dots,
+    soften,
+)
 from lookleft.engine.layout import (
     BLOCK,
     BLOCK4,
@@ -23,8 +29,11 @@ from lookleft.engine.layout import (
     FLOAT32,
     HEADER_BYTES,
     INT8,
+    QUAD8,
+    QUAD8_SCALES,
     WIDTH,
 )
+from lookleft.engine.lines import LINE
 from lookleft.engine.records import (
     GELU,
     GELU_TANH,
@@ -75,14 +84,17 @@ def norm_row(job: Any, place: int, source: Any, target: Any) -> None:
 
 @compiled
 def encode_row(job: Any, row: int, source: int, n_columns: int) -> None:
-    """The row of float32 at an address in 16 bits, for products with quantised weights."""
+    """The row of float32 at an address in few bits, for products with quantised weights."""
     n_scales = job.hidden_width // BLOCK
     target = job.codes + 2 * row * job.hidden_width
     scales = job.code_scales + 4 * row * n_scales
     sums = job.code_sums + 4 * row * n_scales
     for block in range((n_columns + BLOCK - 1) // BLOCK):
         at = 4 * block
-        encode_block(source + BLOCK * at, target + BLOCK * at // 2, scales + at, sums + at)
+        if job.is_narrow:
+            encode_bytes(source + BLOCK * at, target + BLOCK * block, scales + at, sums + at)
+        else:
+            encode_block(source + BLOCK * at, target + 2 * BLOCK * block, scales + at, sums + at)
 
 
 @compiled
@@ -205,6 +217,13 @@ def embed_row(job: Any, id: int, target: Any) -> None:
             scale = half_to_float(block + 2 * lane)
             low = half_to_float(block + 2 * WIDTH + 2 * lane)
             target[i] = scale * np.float32(level) + low
+    elif matrix.kind == QUAD8:
+        levels = panel + (matrix.n_blocks * QUAD8_SCALES + LINE - 1) // LINE * LINE
+        fours = octets(levels, matrix.panel_bytes)
+        for i in range(job.d_model):
+            level = fours[4 * WIDTH * (i // 4) + 4 * lane + i % 4]
+            scale = half_to_float(panel + i // BLOCK * QUAD8_SCALES + 2 * lane)
+            target[i] = scale * (np.float32(level) - np.float32(128))
     else:
         is_block = matrix.kind == BLOCK8
         skip, block_bytes = (BLOCK8_HEADER, BLOCK8_BYTES) if is_block else (0, INT8_BYTES)
@@ -263,18 +282,25 @@ def look(
     scores = floats(job.scores + 4 * me * job.max_keys, n_seen + 3)
     largest = np.float32(-np.inf)
     for s in range(0, n_seen, 4):
-        a, b, c, d = four_dots(query, addresses(where, first + s, last, keys, 4 * n), n)
+        four = addresses(where, first + s, last, keys, job.kept_bytes * n)
+        if job.kept_bytes == 4:
+            a, b, c, d = four_dots(query, four, n)
+        else:
+            a, b, c, d = four_narrow_dots(query, four, n)
         scores[s], scores[s + 1], scores[s + 2], scores[s + 3] = a, b, c, d
         largest = max(largest, max(max(a, b), max(c, d)))
     if job.bias and where[0]:
         # Scores before distances were scaled; the largest must be found again.
         largest = add_distances(job, row, head, first, scores, n_seen)
         scale = ONE
-    soften(scores, n_seen, scale, largest)
+    soften(job.scores + 4 * me * job.max_keys, n_seen, scale, largest)
     for s in range(0, n_seen, 4):
-        four = addresses(where, first + s, last, values, 4 * n)
+        four = addresses(where, first + s, last, values, job.kept_bytes * n)
         weights = (scores[s], scores[s + 1], scores[s + 2], scores[s + 3])
-        add_four(out, weights, four, n)
+        if job.kept_bytes == 4:
+            add_four(out, weights, four, n)
+        else:
+            add_four_narrow(out, weights, four, n)
 
 
 @compiled
@@ -300,24 +326,6 @@ def addresses(where: Any, s: int, last: int, pool: int, width: int) -> Any:
         pool + np.int64(places[c]) * width,
         pool + np.int64(places[d]) * width,
     )
-
-
-@compiled
-def soften(scores: Any, n: int, scale: np.float32, largest: np.float32) -> None:
-    """Softmax of n scores times the scale, in place; three more become 0: they are no keys.
-
-    largest: of the scores, or of a few more: any number near it serves.
-    """
-    total = ZERO
-    for s in range(n):
-        weight = exponential((scores[s] - largest) * scale)
-        scores[s] = weight
-        total += weight
-    share_of_one = ONE / total
-    for s in range(n):
-        scores[s] *= share_of_one
-    for s in range(3):
-        scores[n + s] = ZERO
 
 
 @compiled

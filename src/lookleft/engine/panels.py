@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lookleft.engine.layout import BLOCK, BLOCK4, BLOCK8, BLOCK_BYTES, FLOAT32, INT8, WIDTH
+from lookleft.engine.layout import (
+    BLOCK,
+    BLOCK4,
+    BLOCK8,
+    BLOCK_BYTES,
+    FLOAT32,
+    INT8,
+    QUAD8,
+    WIDTH,
+)
+from lookleft.engine.lines import LINE
 from lookleft.quantised import Floats, Quantised
 
 Bytes = NDArray[np.uint8]
@@ -42,8 +52,13 @@ def fill_up(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-def pack(matrix: Floats | Quantised) -> Panels:
-    """The panels of a matrix."""
+def has_quads(matrix: Floats | Quantised) -> bool:
+    """Whether the matrix can meet activations of 8 bits: it has 8 itself, and scales per block."""
+    return isinstance(matrix, Quantised) and matrix.n_bits == 8 and matrix.scale.dtype == np.float16
+
+
+def pack(matrix: Floats | Quantised, *, is_narrow: bool = False) -> Panels:
+    """The panels of a matrix; `is_narrow`: for activations of 8 bits."""
     n_rows, n_columns = matrix.shape
     if not isinstance(matrix, Quantised):
         numbers = _filled(matrix, fill_up(n_columns, BLOCK))
@@ -51,6 +66,16 @@ def pack(matrix: Floats | Quantised) -> Panels:
         return Panels(FLOAT32, _as_bytes(data), n_rows, n_columns)
     levels = _filled(matrix.levels, fill_up(n_columns, BLOCK))
     n_blocks = levels.shape[1] // BLOCK
+    if is_narrow:
+        assert has_quads(matrix)
+        fours = levels.reshape(-1, WIDTH, n_blocks, 8, 4).transpose(0, 2, 3, 1, 4)
+        blocks = _as_bytes(fours).reshape(-1, n_blocks, 512) ^ np.uint8(128)  # 128 added
+        first = _half_lanes(matrix.scale, n_blocks).reshape(len(blocks), -1)
+        n_more = fill_up(first.shape[1], LINE) - first.shape[1]
+        data = np.concatenate(
+            (np.pad(first, ((0, 0), (0, n_more))), blocks.reshape(len(blocks), -1)), axis=1
+        )
+        return Panels(QUAD8, data, n_rows, n_columns)
     if matrix.n_bits == 8:
         pairs = levels.reshape(-1, WIDTH, n_blocks, 16, 2).transpose(0, 2, 3, 1, 4)
         blocks = _as_bytes(pairs).reshape(-1, n_blocks, 512)  # (P, N, 16 x 16 x 2)

@@ -65,7 +65,9 @@ _SIZES = (
     "is_rms",
     "is_pre",
     "activation",
-    "is_quantised",  # some matrix needs activations of 16 bits
+    "is_quantised",  # some matrix needs activations of few bits
+    "is_narrow",  # of 8, not of 16
+    "kept_bytes",  # of each number among the keys and values: 4, or 2
     "has_cross",
     "embed_norm",  # indices into the vectors
     "final_norm",
@@ -105,7 +107,7 @@ _ADDRESSES = (
     "lengths",  # (batch,): tokens of a sequence after this forward
     "prefix",  # (batch,): positions that see each other both ways
     "table",  # (batch, table_width): where in the pool each token of a sequence lies
-    "keys",  # (layers, G, pool_size, K)
+    "keys",  # (layers, G, pool_size, K) of so many bytes
     "values",
     "memory_start",  # (batch,): first source token of a sequence
     "memory_length",
@@ -120,9 +122,9 @@ _ADDRESSES = (
     "mixed",
     "hidden",
     "gate",
-    "codes",  # int16
+    "codes",  # int16, or int8 in the first half of a row
     "code_scales",
-    "code_sums",
+    "code_sums",  # float32, or int32
     "scores",  # (threads, max_keys)
     "logits",
     # What is looked for among the logits

@@ -53,10 +53,12 @@ class Runner:
         *,
         stored: Mapping[str, Quantised] | None = None,
         kind: Kind | None = None,
+        activations: int = 16,
         n_threads: int | None = None,
     ) -> None:
         """stored: matrices to use in the few bits a file holds them in, by parameter name.
         kind: what to make of all others ("int8", "int4"); None: float32.
+        activations: bits of the numbers that quantised matrices are multiplied with.
         n_threads: unset, as many as torch uses."""
         self.config = network.config
         self._order = Turn()  # a job and its work space serve one caller at a time
@@ -65,8 +67,9 @@ class Runner:
         if n_threads < 1:
             raise InputError(f"n_threads={n_threads}: at least one thread must run")
         self.team = team_of(n_threads)
-        self.weights = place_weights(network, stored or {}, kind)
+        self.weights = place_weights(network, stored or {}, kind, is_narrow=activations == 8)
         jobs = [job for job in (self.weights.decoder, self.weights.encoder) if job is not None]
+        self._n_bytes = int(self.weights.decoder["kept_bytes"][0])  # of a key's numbers
         self.space = Space(jobs, n_threads)
         self.bounds = np.zeros(n_threads + 1, np.int64)
         for job in jobs:
@@ -220,6 +223,7 @@ class Runner:
             batch=rows.shape[0],
             room=max(int(rows.is_token.sum(1).max()) + room, 1),
             shape=(int(self.weights.decoder["n_layers"][0]), config.kv_heads, config.head_dim),
+            n_bytes=self._n_bytes,
             window=int(self.weights.decoder["window"][0]),
             prefix=prefix,
             memory=self._encode(batch) if isinstance(config, EncoderDecoderConfig) else None,
@@ -304,7 +308,7 @@ class Runner:
         look at each other's keys within a layer.
         """
         n_threads, n = self.team.n_threads, len(sequence)
-        if n_threads == 1 or n < SPLIT_ROWS * n_threads:
+        if n_threads == 1 or n < SPLIT_ROWS * n_threads or sequence[0] == sequence[-1]:
             return False
         starts = np.flatnonzero(np.diff(sequence, prepend=-1))  # of the sequences
         ideal = np.arange(1, n_threads) * n // n_threads
@@ -331,7 +335,8 @@ class Runner:
         tokens = Tokens(source.ids.numpy()[is_token], sequence, position)
         self._check(tokens.ids, position, config.source_vocab_size or config.vocab_size)
         n_layers = int(self.weights.decoder["n_layers"][0])
-        pool = Pool((n_layers, config.kv_heads, config.head_dim), max(len(sequence), 1))
+        shape = (n_layers, config.kv_heads, config.head_dim)
+        pool = Pool(shape, max(len(sequence), 1), self._n_bytes)
         memory = Memory(pool, lengths.cumsum() - lengths, lengths)
         for part in whole_rows(sequence, CHUNK * self.team.n_threads):
             with self._order:
@@ -341,7 +346,12 @@ class Runner:
     def _encode_part(self, job: Record, tokens: Tokens, memory: Memory, first: int) -> None:
         """Some whole sources: through the encoder, then to keys and values of each layer."""
         shape = (1, *memory.pool.shape[1:])
-        state = EngineState(batch=len(memory.length), room=int(memory.length.max()), shape=shape)
+        state = EngineState(
+            batch=len(memory.length),
+            room=int(memory.length.max()),
+            shape=shape,
+            n_bytes=self._n_bytes,
+        )
         state.place(tokens.sequence, tokens.position)
         self.encoder_tables.reach(state.table.shape[1])
         n_tokens = len(tokens.ids)

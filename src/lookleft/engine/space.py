@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from lookleft.engine.layout import BLOCK
+from lookleft.engine.layout import BLOCK, WIDTH
+from lookleft.engine.lines import empty_lines, zero_lines
+from lookleft.engine.panels import fill_up
 from lookleft.engine.weights import Record
 
 _ROWS = ("x", "h", "q", "k", "v", "mixed")  # of the model's width
@@ -27,16 +29,16 @@ class Space:
             # Zeros: what lies beyond the real width of a row is read and must add nothing.
             self.n_rows = max(n_rows, MIN_ROWS)
             for name in _ROWS:
-                self._place(name, np.zeros((self.n_rows, width), np.float32))
+                self._place(name, zero_lines((self.n_rows, width), np.float32))
             for name in _WIDE:
-                self._place(name, np.zeros((self.n_rows, wide), np.float32))
-            self._place("codes", np.zeros((self.n_rows, wide), np.int16))
+                self._place(name, zero_lines((self.n_rows, wide), np.float32))
+            self._place("codes", zero_lines((self.n_rows, wide), np.int16))
             for name in ("code_scales", "code_sums"):
-                self._place(name, np.zeros((self.n_rows, wide // BLOCK), np.float32))
+                self._place(name, zero_lines((self.n_rows, wide // BLOCK), np.float32))
         if n_keys > self.n_keys:
             self.n_keys = max(n_keys, 2 * self.n_keys, MIN_KEYS)
-            width = self.n_keys + 4  # they are taken by fours
-            self._place("scores", np.zeros((self.n_threads, width), np.float32))
+            width = fill_up(self.n_keys + 4, WIDTH)  # they are taken by fours, then by vectors
+            self._place("scores", zero_lines((self.n_threads, width), np.float32))
             for job in self.jobs:
                 job["max_keys"] = width
 
@@ -45,7 +47,7 @@ class Space:
         held = self.arrays.get("logits")
         if held is None or len(held) < n_rows:
             shape = (max(n_rows, MIN_ROWS), int(self.jobs[0]["logit_width"][0]))
-            held = self.arrays["logits"] = np.empty(shape, np.float32)
+            held = self.arrays["logits"] = empty_lines(shape, np.float32)
         return held.ctypes.data
 
     def _place(self, name: str, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> None:

@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from lookleft.engine.lines import empty_lines
 from lookleft.engine.weights import Record
 from lookleft.errors import InputError
-from lookleft.quantised import Floats
 
 Integers = NDArray[np.int64]
 
@@ -27,12 +27,14 @@ Integers = NDArray[np.int64]
 class Pool:
     """Keys and values of all layers for so many tokens. (L, G, N, K) each."""
 
-    def __init__(self, shape: tuple[int, int, int], size: int) -> None:
-        """shape: layers, heads, width of a head."""
+    def __init__(self, shape: tuple[int, int, int], size: int, n_bytes: int = 4) -> None:
+        """shape: layers, heads, width of a head; n_bytes: of a number, 4 or 2."""
         n_layers, n_heads, head_dim = self.shape = shape
+        self.n_bytes = n_bytes
+        dtype = np.float32 if n_bytes == 4 else np.float16
         # Not zeroed: a slot is written before it is read.
-        self.keys: Floats = np.empty((n_layers, n_heads, size, head_dim), np.float32)
-        self.values: Floats = np.empty((n_layers, n_heads, size, head_dim), np.float32)
+        self.keys = empty_lines((n_layers, n_heads, size, head_dim), dtype)
+        self.values = empty_lines((n_layers, n_heads, size, head_dim), dtype)
         # Asked for at every step, and slow to ask.
         self.addresses = self.keys.ctypes.data, self.values.ctypes.data
 
@@ -42,7 +44,7 @@ class Pool:
 
     def grown(self, size: int) -> Pool:
         """A larger pool with the same tokens in the same slots."""
-        larger = Pool(self.shape, size)
+        larger = Pool(self.shape, size, self.n_bytes)
         slots = np.arange(self.size)
         larger.copy_from(self, slots, slots)
         return larger
@@ -80,7 +82,7 @@ class Memory:
         lengths[which] = self.length
         kept = np.concatenate([np.arange(s, s + n) for s, n in zip(starts, lengths, strict=True)])
         old = self.pool
-        self.pool = Pool(old.shape, 2 * (len(kept) + n_more))
+        self.pool = Pool(old.shape, 2 * (len(kept) + n_more), old.n_bytes)
         self.pool.copy_from(old, kept, np.arange(len(kept)))
         self.start = (np.cumsum(lengths) - lengths)[which]
         self.n_used = len(kept)
@@ -95,18 +97,20 @@ class EngineState:
         batch: int,
         room: int,
         shape: tuple[int, int, int],
+        n_bytes: int = 4,
         window: int = 0,
         prefix: Integers | None = None,
         memory: Memory | None = None,
     ) -> None:
-        """room: tokens a row will hold at first; shape: layers, key/value heads, head width."""
+        """room: tokens a row will hold at first; shape: layers, key/value heads, head width;
+        n_bytes: of a number among keys and values, 4 or 2."""
         self.window = window  # of keys that a row still sees; 0: all
         self.memory = memory
         self.prefix = np.zeros(batch, np.int64) if prefix is None else prefix
         self.held = np.zeros(batch, np.int64)  # tokens of each row
         self.table = np.zeros((batch, room), np.int32)  # (B, C)
         kept = min(room, 2 * window) if window else room
-        self.pool = Pool(shape, max(batch * kept, 1))
+        self.pool = Pool(shape, max(batch * kept, 1), n_bytes)
         self._free = spread(np.arange(self.pool.size, dtype=np.int32), batch)
         self._n_taken = 0  # of the free ones
         self.oldest = np.zeros(batch, np.int64)  # position of each row from which slots are kept

@@ -6,9 +6,9 @@ One tile is 16 output features x a few rows of activations, over all input featu
 
 Weights lie in panels of 16 features (`layout.py`), so that one or two vector registers hold the
 same input feature of 16 neighbours and no sum runs across a register. Every weight is loaded once
-per tile and used for all its rows. Quantised weights meet activations of 16 bits with a scale per
-block of 32 (`encode.encode_block`): pairs are multiplied and neighbours added, exactly. So results
-do not depend on how wide the registers are.
+per tile and used for all its rows. Quantised weights meet activations of 16 bits, or of 8, with a
+scale per block of 32 (`encode.py`): pairs, or fours, are multiplied and neighbours added, exactly.
+So results do not depend on how wide the registers are.
 
 Weights of 4 bits are taken apart for every tile. Where many rows follow each other that costs as
 much as the products, so there they are taken apart once, into memory that stays in the cache.
@@ -31,9 +31,12 @@ from lookleft.engine.layout import (
     FLOAT32,
     HEADER_BYTES,
     INT8,
+    QUAD8,
+    QUAD8_SCALES,
     WIDE4,
     WIDTH,
 )
+from lookleft.engine.lines import LINE
 from lookleft.engine.vectors import F32, I8, I32, I64, Machine, Writer
 
 QUARTERS = 4  # of a block: so much is written out, the rest are loops
@@ -46,10 +49,10 @@ WIDE_BLOCKS = 64  # blocks of a panel that can be: 36 kB, in the cache of a core
 ARGUMENTS = (
     "weights",  # a panel
     "n_blocks",
-    "x",  # float32, or int16 for quantised weights
+    "x",  # float32; int16 for quantised weights, int8 for QUAD8
     "x_stride",
     "x_scales",  # float32 per block
-    "x_sums",  # the same
+    "x_sums",  # the same; for QUAD8 an int32 with which the sum of a block begins
     "scale_stride",
     "row_scales",  # INT8 only: 16 float32
     "bias",  # 16 float32
@@ -78,9 +81,14 @@ def chains(write: Writer, n_rows: int) -> int:
     return 2 if n_rows == 1 and write.machine is Machine.AVX512 else 1
 
 
-def weight_pair(write: Writer, kind: int, quarter: Any, pair: int, v: int) -> Any:
-    """Vector v of one of the 4 pairs in a quarter of a block: 2 neighbours, 16 bits each."""
+def weight_group(write: Writer, kind: int, quarter: Any, pair: int, v: int) -> Any:
+    """Vector v of one of the 4 pairs in a quarter of a block: 2 neighbours, 16 bits each.
+
+    Of QUAD8 one of the 2 fours: 4 neighbours, 8 bits each.
+    """
     b = write.b
+    if kind == QUAD8:
+        return write.load(write.quads, quarter, 4 * (WIDTH * pair + write.lanes * v))
     if kind != BLOCK4:
         levels = write.load(write.bytes, quarter, 2 * (WIDTH * pair + write.lanes * v))
         return b.sext(levels, write.pairs)
@@ -117,23 +125,27 @@ def write_integer_block(
     wholes = [cgutils.alloca_once(b, write.ints) for _ in range(n_chains * len(sums))]
     for whole in wholes:
         b.store(zero, whole)
-    header = HEADER_BYTES[kind]  # scales and offsets
-    quarter_bytes = (BLOCK_BYTES[kind] - header) // QUARTERS
+    if kind == QUAD8:  # all weights have 128 added; what that makes is taken off beforehand
+        for r in range(n_rows):
+            surplus = write.splat(write.load(I32, at[f"sum{r}"]), write.ints)
+            for v in range(n_vectors):
+                b.store(surplus, wholes[n_vectors * r + v])
+    n_groups, words = (2, write.quads) if kind == QUAD8 else (4, write.pairs)
+    add = write.add_byte_products if kind == QUAD8 else write.add_products
     with cgutils.for_range(b, I64(QUARTERS), intp=I64) as loop:
-        skip = b.add(b.mul(loop.index, I64(quarter_bytes)), I64(header))
-        quarter = b.add(at["panel"], skip)
-        skip = b.mul(loop.index, I64(2 * BLOCK // QUARTERS))
+        quarter = b.add(at["levels"], b.mul(loop.index, I64(level_bytes(kind) // QUARTERS)))
+        skip = b.mul(loop.index, I64(4 * n_groups))
         totals = [b.load(whole) for whole in wholes]
-        for pair in range(4):
-            totals = write.pinned(totals) if pair and n_rows > 1 else totals
+        for group in range(n_groups):
+            totals = write.pinned(totals) if group and n_rows > 1 else totals
             # Loaded here and not all at once: there are not registers enough to keep them.
-            weights = [weight_pair(write, kind, quarter, pair, v) for v in range(n_vectors)]
+            weights = [weight_group(write, kind, quarter, group, v) for v in range(n_vectors)]
             for r in range(n_rows):
-                two = write.load(I32, b.add(at[f"x{r}"], skip), 4 * pair)
-                x = b.bitcast(write.splat(two, write.ints), write.pairs)
+                neighbours = write.load(I32, b.add(at[f"x{r}"], skip), 4 * group)
+                x = b.bitcast(write.splat(neighbours, write.ints), words)
                 for v, weight in enumerate(weights):
-                    i = pair % n_chains * len(sums) + n_vectors * r + v
-                    totals[i] = write.add_products(totals[i], weight, x)
+                    i = group % n_chains * len(sums) + n_vectors * r + v
+                    totals[i] = add(totals[i], weight, x)
         for total, whole in zip(totals, wholes, strict=True):
             b.store(total, whole)
     for v in range(n_vectors):
@@ -155,15 +167,31 @@ def write_integer_block(
             b.store(total, place)
 
 
+def level_bytes(kind: int) -> int:
+    """Of a block of quantised weights, without scales and offsets."""
+    return BLOCK_BYTES[kind] - (QUAD8_SCALES if kind == QUAD8 else HEADER_BYTES[kind])
+
+
+def find_block(write: Writer, kind: int, given: dict[str, Any], index: Any) -> dict[str, Any]:
+    """Where a block of a panel, or its scales, begins, and where its levels."""
+    b, weights = write.b, given["weights"]
+    if kind == QUAD8:
+        scales = b.mul(given["n_blocks"], I64(QUAD8_SCALES))
+        whole = b.and_(b.add(scales, I64(LINE - 1)), I64(-LINE))
+        levels = b.add(b.add(weights, whole), b.mul(index, I64(level_bytes(QUAD8))))
+        return {"panel": b.add(weights, b.mul(index, I64(QUAD8_SCALES))), "levels": levels}
+    panel = b.add(weights, b.mul(index, I64(BLOCK_BYTES[kind])))
+    return {"panel": panel, "levels": b.add(panel, I64(HEADER_BYTES.get(kind, 0)))}
+
+
 def write_tile(write: Writer, kind: int, n_rows: int, given: dict[str, Any]) -> None:
     """The whole tile: a loop over blocks, then scales, bias, and the store."""
     b, n_vectors = write.b, WIDTH // write.lanes
     zero, ones = (write.all_lanes(write.floats, number) for number in (0.0, 1.0))
     sums = [cgutils.alloca_once_value(b, zero) for _ in range(n_vectors * n_rows)]
-    x_bytes = 4 * BLOCK if kind == FLOAT32 else 2 * BLOCK
+    x_bytes = {FLOAT32: 4, QUAD8: 1}.get(kind, 2) * BLOCK
     with cgutils.for_range(b, given["n_blocks"], intp=I64) as loop:
-        at: dict[str, Any] = {}
-        at["panel"] = b.add(given["weights"], b.mul(loop.index, I64(BLOCK_BYTES[kind])))
+        at = find_block(write, kind, given, loop.index)
         for r in range(n_rows):
             rows = b.mul(given["x_stride"], I64(r))
             at[f"x{r}"] = b.add(b.add(given["x"], rows), b.mul(loop.index, I64(x_bytes)))
@@ -245,7 +273,7 @@ def widen(typing: Any, weights: Any, n_blocks: Any, target: Any) -> Any:
                 for j in range(QUARTERS):
                     quarter = builder.add(source, I64(header + 4 * WIDTH * j))
                     for pair in range(4):
-                        levels = weight_pair(write, BLOCK4, quarter, pair, v)
+                        levels = weight_group(write, BLOCK4, quarter, pair, v)
                         place = 2 * WIDTH * (4 * j + pair) + 2 * write.lanes * v
                         write.store(builder.trunc(levels, write.bytes), block, header + place)
         return context.get_dummy_value()

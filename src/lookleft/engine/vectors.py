@@ -17,6 +17,7 @@ from numba.core import cgutils
 from numba.core.registry import cpu_target
 
 from lookleft.engine.compiling import instruction
+from lookleft.nn.arithmetic import EXPONENTIAL
 
 I8, I16, I32, I64 = (ir.IntType(n_bits) for n_bits in (8, 16, 32, 64))
 F16, F32 = ir.HalfType(), ir.FloatType()
@@ -27,7 +28,7 @@ class Machine(Enum):
 
     PLAIN = "no instruction that is known here"
     AVX2 = "vpmaddwd, 16 pairs of 16 bits; 16 registers of 8 float32"
-    AVX512 = "vpdpwssd, 32 pairs of 16 bits, added to a sum; 32 registers of 16 float32"
+    AVX512 = "vpdpwssd and vpdpbusd, which add to a sum; 32 registers of 16 float32"
 
 
 @cache
@@ -51,6 +52,7 @@ class Writer:
         self.ints = ir.VectorType(I32, self.lanes)
         self.pairs = ir.VectorType(I16, 2 * self.lanes)
         self.bytes = ir.VectorType(I8, 2 * self.lanes)
+        self.quads = ir.VectorType(I8, 4 * self.lanes)
 
     def load(self, kind: Any, address: Any, offset: int = 0) -> Any:
         return self.b.load(self.pointer(kind, address, offset), align=1)
@@ -122,6 +124,37 @@ class Writer:
         """The larger of two, lane by lane; b if they cannot be compared."""
         return self.b.select(self.b.fcmp_ordered(">", a, b), a, b)
 
+    def are_below(self, n: Any) -> Any:
+        """Of each lane whether its number, counted from 0, is below a 64-bit whole number."""
+        kind = ir.VectorType(I64, self.lanes)
+        numbers = ir.Constant(kind, list(range(self.lanes)))
+        return self.b.icmp_signed("<", numbers, self.splat(n, kind))
+
+    def exponential(self, x: Any) -> Any:
+        """e**x of every lane, as `nn.arithmetic.exponential` has it; what is no number stays so."""
+        b = self.b
+
+        def all_of(number: float) -> Any:
+            return self.all_lanes(self.floats, number)
+
+        for limit, sign in ((all_of(-105.0), "<"), (all_of(89.0), ">")):
+            x = b.select(b.fcmp_ordered(sign, x, limit), limit, x)
+        n = self.on_floats("floor", self.multiply_add(x, all_of(1.4426950408889634), all_of(0.5)))
+        # ln 2 in two parts: the first is exact in few bits, so n times it is exact too.
+        r = self.multiply_add(n, all_of(-0.693359375), x)
+        r = self.multiply_add(n, all_of(2.12194440e-4), r)
+        p = all_of(EXPONENTIAL[0])
+        for factor in EXPONENTIAL[1:]:
+            p = self.multiply_add(p, r, all_of(factor))
+        p = b.fadd(self.multiply_add(p, b.fmul(r, r), r), all_of(1.0))
+        # Two halves: 2**n itself leaves the range of float32 before the product does.
+        first = self.on_floats("floor", b.fmul(n, all_of(0.5)))
+        for power in (first, b.fsub(n, first)):
+            exponent = b.fptosi(b.fadd(power, all_of(127.0)), self.ints)
+            bits = b.shl(exponent, self.all_lanes(self.ints, 23))
+            p = b.fmul(p, b.bitcast(bits, self.floats))
+        return p
+
     def add_products(self, total: Any, a: Any, b: Any) -> Any:
         """total[i] + a[2i] * b[2i] + a[2i + 1] * b[2i + 1], in 32 bits; a and b have 16."""
         if self.machine is Machine.AVX512:
@@ -141,6 +174,18 @@ class Writer:
             for first in (0, 1)
         )
         return self.b.add(total, self.b.add(even, odd))
+
+    def add_byte_products(self, total: Any, a: Any, b: Any) -> Any:
+        """total[i] + the sum of a[4i + n] * b[4i + n], n = 0 to 3; a is unsigned, b signed."""
+        if self.machine is Machine.AVX512:
+            kind = ir.FunctionType(self.ints, [self.ints, self.quads, self.quads])
+            return self.call("llvm.x86.avx512.vpdpbusd.512", kind, total, a, b)
+        # Bytes of even and of odd places, as pairs of 16 bits.
+        eight = self.all_lanes(self.pairs, 8)
+        a, b = self.b.bitcast(a, self.pairs), self.b.bitcast(b, self.pairs)
+        even = (self.b.lshr(self.b.shl(a, eight), eight), self.b.ashr(self.b.shl(b, eight), eight))
+        odd = (self.b.lshr(a, eight), self.b.ashr(b, eight))
+        return self.add_products(self.add_products(total, *even), *odd)
 
 
 @instruction

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, ModelConfig
-from lookleft.engine.layout import BLOCK, FLOAT32, WIDTH
-from lookleft.engine.panels import Panels, fill_up, pack
+from lookleft.engine.layout import BLOCK, FLOAT32, QUAD8, WIDTH
+from lookleft.engine.panels import Panels, fill_up, has_quads, pack
 from lookleft.engine.records import ACTIVATIONS, JOB, LAYER, MATRIX
 from lookleft.engine.tiles import tiles_code
+from lookleft.errors import InputError
 from lookleft.models import DecoderOnly, EncoderDecoder
 from lookleft.quantised import Floats, Kind, Quantised, quantise
 
@@ -58,7 +59,8 @@ class Weights:
 class _Arena:
     """Collects panels and vectors; `close` gives them their places."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_narrow: bool) -> None:
+        self.is_narrow = is_narrow  # quantised matrices meet activations of 8 bits
         self.panels: list[Panels] = []
         self.biases: list[int] = []
         self.numbers: list[Floats] = []
@@ -69,7 +71,13 @@ class _Arena:
         """The index of a matrix, which may have been added before."""
         if name not in self.known:
             self.known[name] = len(self.panels)
-            self.panels.append(pack(matrix))
+            is_narrow = self.is_narrow and isinstance(matrix, Quantised)
+            if is_narrow and not has_quads(matrix):
+                raise InputError(
+                    f"{name}: activations of 8 bits need weights of 8 bits in groups of 32, and "
+                    "these are others; leave out activations=8"
+                )
+            self.panels.append(pack(matrix, is_narrow=is_narrow))
             self.biases.append(-1 if bias is None else self.vector(bias, WIDTH))
         return self.known[name]
 
@@ -116,13 +124,15 @@ def place_weights(
     network: DecoderOnly | EncoderDecoder,
     stored: Mapping[str, Quantised],
     kind: Kind | None,
+    *,
+    is_narrow: bool = False,
 ) -> Weights:
     """The weights of a network in panels.
 
     stored: matrices that a file holds in few bits, used as they are. kind: what to make of all
-    others; None keeps float32.
+    others; None keeps float32. is_narrow: activations have 8 bits.
     """
-    arena, state = _Arena(), network.state_dict()
+    arena, state = _Arena(is_narrow=is_narrow), network.state_dict()
 
     def matrix(name: str) -> Matrix:
         if name in stored:
@@ -167,11 +177,17 @@ def place_weights(
         encoder["head"], encoder["is_causal"] = -1, 0
         encoder["has_cross"] = 0
         kept += (layers,)
+    if is_narrow and not any(panels.kind == QUAD8 for panels in arena.panels):
+        raise InputError(
+            "activations=8: this model has no weights of 8 bits to meet them; make them with "
+            "lookleft quantize MODEL --to int8"
+        )
     records, arrays = arena.close()
     for job in (decoder, encoder):
         if job is not None:
             job["matrices"], job["vectors"] = records.ctypes.data, arrays[1].ctypes.data
             job["is_quantised"] = bool((records["kind"] != FLOAT32).any())
+            job["is_narrow"], job["kept_bytes"] = is_narrow, 2 if is_narrow else 4
     return Weights(decoder, encoder, sum(array.nbytes for array in arrays), kept + arrays)
 
 

@@ -26,6 +26,16 @@ I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 FLOATS = ir.VectorType(F32, LANES)
 FUSED = ("contract",)  # a product and a sum may be rounded once
 
+# (e**r - 1 - r) / r**2 within half of ln 2 around 0: the factors of r**5 to 1.
+EXPONENTIAL = (
+    1.9875691500e-4,
+    1.3981999507e-3,
+    8.3334519073e-3,
+    4.1665795894e-2,
+    1.6666665459e-1,
+    5.0000001201e-1,
+)
+
 
 @instruction
 def bits_to_float(typing: Any, bits: Any) -> Any:
@@ -86,12 +96,12 @@ def exponential(x: Any) -> Any:
     n = np.floor(x * np.float32(1.4426950408889634) + HALF)
     # ln 2 in two parts: the first is exact in few bits, so n times it is exact too.
     r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
-    p = np.float32(1.9875691500e-4)
-    p = p * r + np.float32(1.3981999507e-3)
-    p = p * r + np.float32(8.3334519073e-3)
-    p = p * r + np.float32(4.1665795894e-2)
-    p = p * r + np.float32(1.6666665459e-1)
-    p = p * r + np.float32(5.0000001201e-1)
+    p = np.float32(EXPONENTIAL[0])
+    p = p * r + np.float32(EXPONENTIAL[1])
+    p = p * r + np.float32(EXPONENTIAL[2])
+    p = p * r + np.float32(EXPONENTIAL[3])
+    p = p * r + np.float32(EXPONENTIAL[4])
+    p = p * r + np.float32(EXPONENTIAL[5])
     p = p * r * r + r + ONE
     # Two halves: 2**n itself leaves the range of float32 before the product does.
     first = np.floor(n * HALF)
