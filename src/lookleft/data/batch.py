@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -95,13 +96,14 @@ def pad_rows(
     """Sentences of unequal length as one rectangle. Lists of ids -> (B, T)."""
     if not rows:
         raise InputError("a batch needs at least one row")
-    lengths = torch.tensor([len(row) for row in rows])[:, None]  # (B, 1)
+    # NumPy: where a batch is one sentence, PyTorch would take longer to be asked than to compute.
+    lengths = np.array([len(row) for row in rows])[:, None]  # (B, 1)
     width = int(lengths.max())
-    places = torch.arange(width)
+    places = np.arange(width)
     is_token = places >= width - lengths if side == "left" else places < lengths  # (B, T)
-    ids = torch.full(is_token.shape, pad_id, dtype=torch.long)
-    ids[is_token] = _as_ids([i for row in rows for i in row])
-    return as_rows(ids, is_token)
+    ids = np.full(is_token.shape, pad_id, np.int64)
+    ids[is_token] = _as_ids([i for row in rows for i in row]).numpy()
+    return as_rows(torch.from_numpy(ids), torch.from_numpy(is_token))
 
 
 def shift_right(target: Ids, start_id: int) -> list[int]:

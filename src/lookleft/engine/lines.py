@@ -6,6 +6,7 @@ behind, and every such access takes two.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ LINE = 64  # bytes
 
 def empty_lines(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """An array of any numbers."""
-    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     room = np.empty(n_bytes + LINE, np.uint8)
     start = -room.ctypes.data % LINE
     return room[start : start + n_bytes].view(dtype).reshape(shape)
