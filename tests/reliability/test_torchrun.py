@@ -58,7 +58,7 @@ def started(*words: str) -> Iterator[subprocess.Popen[str]]:
     command = torchrun("--max-restarts", "2", "--monitor-interval", "0.1", "-m", "lookleft", *words)
     process = subprocess.Popen(
         command,
-        env=environment(),
+        env=environment(PYTHONFAULTHANDLER="1"),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -78,6 +78,18 @@ def children(pid: int) -> list[int]:
     return [int(word) for word in found.read_text().split()] if found.exists() else []
 
 
+def all_said(process: subprocess.Popen[str]) -> str:
+    """What was said until the end; of processes that hang also where each of them stands."""
+    try:
+        return process.communicate(timeout=300)[0]
+    except subprocess.TimeoutExpired:
+        workers = children(process.pid)
+        process.kill()  # first: it would begin the workers again
+        for worker in workers:
+            os.kill(worker, signal.SIGABRT)  # they print the stacks of their threads
+        raise AssertionError(f"hangs:\n{process.communicate()[0]}") from None
+
+
 def wait_for_step(run: Path, step: int, process: subprocess.Popen[str]) -> None:
     """Until a step was logged; fails if the processes end before."""
     metrics = run / "metrics.jsonl"
@@ -93,7 +105,7 @@ def wait_for_step(run: Path, step: int, process: subprocess.Popen[str]) -> None:
 def test_a_run_stopped_and_then_killed_ends_as_if_undisturbed(config: Path, tmp_path: Path) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     with started("train", str(config), "--out", str(whole)) as process:
-        said = process.communicate(timeout=300)[0]
+        said = all_said(process)
         assert process.returncode == 0, said
     logged = [json.loads(line) for line in (whole / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in logged] == list(range(1, STEPS + 1))  # one process writes
@@ -102,7 +114,7 @@ def test_a_run_stopped_and_then_killed_ends_as_if_undisturbed(config: Path, tmp_
     with started("train", str(config), "--out", str(cut)) as process:
         wait_for_step(cut, 5, process)
         process.send_signal(signal.SIGTERM)  # as a scheduler does; torchrun passes it on
-        said = process.communicate(timeout=300)[0]
+        said = all_said(process)
     stopped_at = find_checkpoints(cut / "checkpoints")[0]
     assert is_sound(stopped_at), said
     assert not (cut / "model").exists(), "it ended before it could be stopped"
@@ -111,7 +123,7 @@ def test_a_run_stopped_and_then_killed_ends_as_if_undisturbed(config: Path, tmp_
     with started("train", "--resume", "--out", str(cut)) as process:
         wait_for_step(cut, int(stopped_at.name[-8:]) + 8, process)
         os.kill(children(process.pid)[-1], signal.SIGKILL)  # of the workers, not the agent
-        said = process.communicate(timeout=300)[0]
+        said = all_said(process)
         assert process.returncode == 0, said
     assert said.count("resuming") == 2, said  # once because asked, once because begun again
     logged = [json.loads(line) for line in (cut / "metrics.jsonl").read_text().splitlines()]
