@@ -84,7 +84,7 @@ def test_threads_change_nothing(name: str) -> None:
 
 def test_what_has_no_weights_for_it_is_refused() -> None:
     network = make(CONFIGS["decoder-only"], torch.float32)
-    with pytest.raises(InputError, match="no weights of 8 bits .* lookleft quantize"):
+    with pytest.raises(InputError, match="no weights of 8 bits"):
         pick_runner(network, "numba", activations=8)
     with pytest.raises(InputError, match="need weights of 8 bits in groups of 32"):
         pick_runner(network, "numba", weights="int4", activations=8)
