@@ -81,18 +81,18 @@ def chains(write: Writer, n_rows: int) -> int:
     return 2 if n_rows == 1 and write.machine is Machine.AVX512 else 1
 
 
-def weight_group(write: Writer, kind: int, quarter: Any, pair: int, v: int) -> Any:
+def weight_group(write: Writer, kind: int, quarter: Any, group: int, v: int) -> Any:
     """Vector v of one of the 4 pairs in a quarter of a block: 2 neighbours, 16 bits each.
 
     Of QUAD8 one of the 2 fours: 4 neighbours, 8 bits each.
     """
     b = write.b
     if kind == QUAD8:
-        return write.load(write.quads, quarter, 4 * (WIDTH * pair + write.lanes * v))
+        return write.load(write.quads, quarter, 4 * (WIDTH * group + write.lanes * v))
     if kind != BLOCK4:
-        levels = write.load(write.bytes, quarter, 2 * (WIDTH * pair + write.lanes * v))
+        levels = write.load(write.bytes, quarter, 2 * (WIDTH * group + write.lanes * v))
         return b.sext(levels, write.pairs)
-    packed, shift = write.load(write.pairs, quarter, 4 * write.lanes * v), 4 * pair
+    packed, shift = write.load(write.pairs, quarter, 4 * write.lanes * v), 4 * group
     moved = b.lshr(packed, write.all_lanes(write.pairs, shift)) if shift else packed
     return b.and_(moved, write.all_lanes(write.pairs, 15))
 
