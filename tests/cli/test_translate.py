@@ -229,6 +229,7 @@ def test_a_folder_that_exists_comes_before_a_bundled_name(
         ({"length_penalty": "long"}, "give power:A"),
         ({"to": "xx"}, "cannot translate"),
         ({"threads": 0}, "--threads 0"),
+        ({"activations": 8, "engine": "numba"}, "no weights of 8 bits"),
     ],
 )
 def test_impossible_wishes_are_refused(
