@@ -32,6 +32,18 @@ def test_what_those_before_left_in_the_store_is_not_taken_for_new() -> None:
     assert not meet(store, 0, 1).check(["address"])
 
 
+def test_one_that_comes_first_waits_although_those_before_had_all_agreed() -> None:
+    store = HashStore()
+    meet_all(store, 2)
+    with ThreadPoolExecutor(2) as pool:
+        early = pool.submit(meet, store, 1, 2)
+        with pytest.raises(TimeoutError):
+            early.result(timeout=0.3)
+        late = pool.submit(meet, store, 0, 2)
+        late.result(timeout=20).set("word", "of both")
+        assert early.result(timeout=20).get("word") == b"of both"
+
+
 def test_alone_everything_is_as_it_is() -> None:
     with join_world() as world:
         assert world == ALONE == World(0, 1)

@@ -134,9 +134,9 @@ def meet(store: Store, rank: int, size: int) -> Store:
             names = [store.get(f"lookleft/name/{other}").decode() for other in range(size)]
             store.set("lookleft/list", ",".join(names))
         listed = store.get("lookleft/list").decode()
-        if name in listed:
+        if name in listed:  # else it is the list of an earlier world, on which all had agreed
             store.set(f"lookleft/seen/{rank}", listed)
-        seen = [f"lookleft/seen/{other}" for other in range(size)]
-        if store.check(seen) and all(store.get(key).decode() == listed for key in seen):
-            return PrefixStore(listed, store)
+            seen = [f"lookleft/seen/{other}" for other in range(size)]
+            if store.check(seen) and all(store.get(key).decode() == listed for key in seen):
+                return PrefixStore(listed, store)
         time.sleep(_PAUSE)
