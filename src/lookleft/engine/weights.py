@@ -13,6 +13,7 @@ from torch import Tensor
 
 from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, ModelConfig
 from lookleft.engine.layout import BLOCK, FLOAT32, QUAD8, WIDTH
+from lookleft.engine.lines import LINE, empty_lines
 from lookleft.engine.panels import Panels, fill_up, has_quads, pack
 from lookleft.engine.records import ACTIVATIONS, JOB, LAYER, MATRIX
 from lookleft.engine.tiles import tiles_code
@@ -98,10 +99,9 @@ class _Arena:
             nothing if p.row_scales is None else self.vector(p.row_scales) for p in self.panels
         ]
         vectors = np.concatenate(self.numbers)
-        sizes = [fill_up(p.data.nbytes, 64) for p in self.panels]
+        sizes = [fill_up(p.data.nbytes, LINE) for p in self.panels]
         # One piece of memory: the system can give it large pages.
-        arena = np.zeros(sum(sizes) + 64, np.uint8)
-        start = -arena.ctypes.data % 64
+        arena, start = empty_lines((sum(sizes),), np.uint8), 0
         records = np.zeros(len(self.panels), MATRIX)
         for i, panels in enumerate(self.panels):
             arena[start : start + panels.data.nbytes] = panels.data.reshape(-1)
