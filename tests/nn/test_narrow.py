@@ -131,12 +131,16 @@ def test_sums_of_rows_are_made_before_they_are_narrowed() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_cross_entropy_of_narrow_logits_is_that_of_the_same_numbers(smoothing: float) -> None:
-    logits, targets = (3 * draw(20, 50)).to(torch.bfloat16), torch.arange(20)
-    cost, error = surprise(logits.double()[None], targets, smoothing)
+@pytest.mark.parametrize("n_passes", [1, 2])
+def test_cross_entropy_of_narrow_logits_is_that_of_the_same_numbers(
+    smoothing: float, n_passes: int
+) -> None:
+    logits, targets = (3 * draw(n_passes, 20, 50)).to(torch.bfloat16), torch.arange(20)
+    cost, error = surprise(logits.double(), targets, smoothing, rdrop=3.0)
     found = logits.clone()
-    assert surprise_rows(found, targets, smoothing) == pytest.approx(cost.item(), rel=1e-6)
-    assert (found.double() - error[0]).abs().max() <= ROUNDING * error.abs().max()
+    made = surprise_rows(found, targets, smoothing, rdrop=3.0)
+    assert made == pytest.approx(cost.item(), rel=1e-6)
+    assert (found.double() - error).abs().max() <= ROUNDING * error.abs().max()
     found = logits.clone()
-    found[3, 4] = math.nan
-    assert math.isnan(surprise_rows(found, targets, smoothing))
+    found[-1, 3, 4] = math.nan
+    assert math.isnan(surprise_rows(found, targets, smoothing, rdrop=3.0))

@@ -53,11 +53,17 @@ def works(n_tokens: int) -> Iterator[tuple[str, Work, Work]]:
 
         return name, work, plain
 
-    logits, targets = torch.randn(n_tokens // 20, VOCAB), torch.arange(n_tokens // 20)
+    logits, targets = torch.randn(1, n_tokens // 20, VOCAB), torch.arange(n_tokens // 20)
     yield (
         "cross-entropy",
         lambda: surprise_rows(logits.clone(), targets, 0.1),
-        lambda: surprise(logits.clone()[None], targets, 0.1),
+        lambda: surprise(logits.clone(), targets, 0.1),
+    )
+    twins = torch.randn(2, n_tokens // 20, VOCAB)
+    yield (
+        "cross-entropy, two passes",
+        lambda: surprise_rows(twins.clone(), targets, 0.1, 2.0),
+        lambda: surprise(twins.clone(), targets, 0.1, 2.0),
     )
     yield both("norm, width 128", there_and_back(RMSNorm(128, eps=1e-5), (n_rows, 16, 128)))
     yield both("norm of heads", there_and_back(RMSNorm(32, eps=1e-5), (n_rows, 16, 4, 32)))

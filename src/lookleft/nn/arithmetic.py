@@ -90,6 +90,20 @@ def prefetch(typing: Any, address: Any) -> Any:
 
 
 @compiled
+def widen_row(row: Any, out: Any) -> None:
+    """One row of bfloat16 as float32. (N,), (N,)."""
+    for i in range(row.shape[0]):
+        out[i] = widen(row[i])
+
+
+@compiled
+def narrow_row(row: Any, out: Any) -> None:
+    """One row of float32 as bfloat16. (N,), (N,)."""
+    for i in range(row.shape[0]):
+        out[i] = narrow(row[i])
+
+
+@compiled
 def exponential(x: Any) -> Any:
     """e**x to 2e-7, in instructions that a loop can do 8 at a time. 0 far below, inf far above."""
     x = min(max(x, np.float32(-105)), np.float32(89))

@@ -21,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 FREEDOMS = {"reassoc", "contract", "arcp", "nsz"}
 
 # The files beside this one whose functions are compiled.
-COMPILED_FILES = ("arithmetic", "compiling", "kernels")
+COMPILED_FILES = ("arithmetic", "compiling", "entropy", "kernels")
 
 
 def compiled(function: Function) -> Function:

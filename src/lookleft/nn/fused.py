@@ -122,17 +122,27 @@ def attend_short(
     return made.transpose(1, 2)
 
 
-def surprise_rows(logits: Tensor, targets: Tensor, smoothing: float) -> float:
-    """Cross-entropy summed over targets; its gradient is written over the logits. (N, V), (N,)."""
-    from lookleft.nn import kernels  # late, as below: it compiles them
+def surprise_rows(logits: Tensor, targets: Tensor, smoothing: float, rdrop: float = 0.0) -> float:
+    """What `surprise` in train/loss.py says the targets cost; its gradient overwrites the logits.
 
+    Logits (R, N, V) of one or two passes, targets (N,).
+    """
+    from lookleft.nn import entropy  # late, as below: it compiles its kernels
+
+    n_passes, _, n_ids = logits.shape
     low, high = (int(end) for end in targets.aminmax())
-    if low < 0 or high >= logits.size(1):
-        raise InputError(f"targets {low}..{high} are not all among the {logits.size(1)} ids")
-    known = (targets.numpy(), np.float32(smoothing))
-    if logits.dtype == torch.bfloat16:
-        return float(kernels.surprise_narrow_rows(_bits(logits), *known))
-    return float(kernels.surprise_rows(logits.numpy(), *known))
+    if low < 0 or high >= n_ids:
+        raise InputError(f"targets {low}..{high} are not all among the {n_ids} ids")
+    is_narrow = logits.dtype == torch.bfloat16
+    numbers, known = (
+        (_bits if is_narrow else _numbers)(logits),
+        (targets.numpy(), np.float32(smoothing)),
+    )
+    if n_passes == 2:
+        twins = entropy.surprise_narrow_twin_rows if is_narrow else entropy.surprise_twin_rows
+        return float(twins(numbers, *known, np.float32(rdrop / 2)))
+    rows = entropy.surprise_narrow_rows if is_narrow else entropy.surprise_rows
+    return float(rows(numbers[0], *known))
 
 
 def narrow_rows(rows: Tensor, is_summed: bool = False) -> tuple[Tensor, Tensor | None]:

@@ -6,7 +6,7 @@ must equal. All numbers are float32, all arrays contiguous. No kernel starts thr
 Python's lock: the micro-batches of a step call them side by side.
 
 Importing this file compiles all of them, or loads what was compiled before. Dimensions: B batch,
-T queries, S keys, H heads, K head width, N rows, D width, V vocabulary.
+T queries, S keys, H heads, K head width, N rows, D width.
 """
 
 from __future__ import annotations
@@ -16,60 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from lookleft.nn.arithmetic import exponential, narrow, prefetch, product, widen
+from lookleft.nn.arithmetic import exponential, narrow_row, prefetch, product, widen, widen_row
 from lookleft.nn.compiling import compiled, kernel
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 LOWEST, NOTHING = np.float32(np.finfo(np.float32).min), np.float32(-np.inf)
-
-
-@compiled
-def surprise_row(row: Any, target: int, smoothing: Any) -> float:
-    """Cross-entropy of one row of logits; its gradient is written over them. (V,)."""
-    n = row.shape[0]
-    share, rest = smoothing / np.float32(n), ONE - smoothing
-    highest = NOTHING
-    for i in range(n):
-        highest = max(highest, row[i])
-    cost = float(rest) * float(highest - row[target])
-    z, gaps = ZERO, ZERO
-    for i in range(n):
-        gap = row[i] - highest
-        row[i] = exponential(gap)
-        z += row[i]
-        gaps += gap
-    cost += math.log(z)
-    if smoothing > 0 or math.isnan(gaps):  # the maximum and the exponentials hide a NaN
-        cost -= float(share) * float(gaps)
-    scale = ONE / z
-    for i in range(n):  # what the model says - what the target says
-        row[i] = row[i] * scale - share
-    row[target] -= rest
-    return cost
-
-
-@kernel("f8(f4[:,::1], i8[::1], f4)")
-def surprise_rows(logits: Any, targets: Any, smoothing: Any) -> float:
-    """Cross-entropy summed over rows; its gradient is written over the logits. (N, V), (N,)."""
-    total = 0.0
-    for number in range(logits.shape[0]):
-        total += surprise_row(logits[number], targets[number], smoothing)
-    return total
-
-
-@kernel("f8(i2[:,::1], i8[::1], f4)")
-def surprise_narrow_rows(logits: Any, targets: Any, smoothing: Any) -> float:
-    """The same of bfloat16: each row is widened, worked on, and its gradient narrowed."""
-    n = logits.shape[1]
-    wide, total = np.empty(n, np.float32), 0.0
-    for number in range(logits.shape[0]):
-        row = logits[number]
-        for i in range(n):
-            wide[i] = widen(row[i])
-        total += surprise_row(wide, targets[number], smoothing)
-        for i in range(n):
-            row[i] = narrow(wide[i])
-    return total
 
 
 @kernel("void(i2[:,::1], f4[::1], f4[:,::1])")
@@ -79,8 +30,7 @@ def widen_rows(rows: Any, bias: Any, out: Any) -> None:
     for number in range(out.shape[0]):
         row, target = rows[number], out[number]
         if bias.shape[0] == 0:
-            for i in range(n):
-                target[i] = widen(row[i])
+            widen_row(row, target)
         else:
             for i in range(n):
                 target[i] = widen(row[i]) + bias[i]
@@ -96,9 +46,8 @@ def narrow_rows(rows: Any, out: Any, total: Any) -> None:
     for i in range(total.shape[0]):
         total[i] = ZERO
     for number in range(rows.shape[0]):
-        row, target = rows[number], out[number]
-        for i in range(n):
-            target[i] = narrow(row[i])
+        row = rows[number]
+        narrow_row(row, out[number])
         for i in range(total.shape[0]):
             total[i] += row[i]
 

@@ -145,8 +145,8 @@ class FusedLoss(torch.autograd.Function):
             chunk = states[:, part]  # (R, chunk, D)
             logits = F.linear(chunk, matrix, offset)  # (R, chunk, V)
             is_readable = can_read(logits) or can_read(logits, torch.bfloat16)
-            if has_gradient and n_passes == 1 and is_readable:
-                total += surprise_rows(logits[0], targets[part], smoothing)
+            if has_gradient and is_readable:
+                total += surprise_rows(logits, targets[part], smoothing, rdrop)
                 error = logits
             else:
                 cost, error = surprise(logits.to(wide), targets[part], smoothing, rdrop)
