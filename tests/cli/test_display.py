@@ -21,6 +21,7 @@ from lookleft.cli.display import (
     perplexity,
     plain_line,
     sample_lines,
+    seconds_left,
     table_head,
     table_row,
 )
@@ -77,10 +78,18 @@ def test_the_live_line_says_patience_and_the_value_to_beat(run: Run) -> None:
     from dataclasses import replace
 
     run.progress = replace(run.progress, step=560, best=2.74, n_without_gain=1)
-    line = live_line(run, EVENT, seconds_per_step=0.5)
+    line = live_line(run, EVENT, seconds=280)
     assert "560/1,000" in line
     assert "3:40 left" in line
     assert "no gain 1/5, must beat 2.74" in line
+
+
+def test_steps_of_two_passes_take_twice_as_long(run: Run) -> None:
+    assert seconds_left(run, 500, 250.0) == 250.0
+    train = run.settings.train.model_copy(update={"rdrop": 2.0, "rdrop_after": 600})
+    run.settings = run.settings.model_copy(update={"train": train})
+    assert seconds_left(run, 500, 250.0) == 450.0
+    assert seconds_left(run, 900, 600.0) == 100.0
 
 
 def test_a_bar_fills_to_an_eighth_of_a_cell() -> None:

@@ -119,7 +119,7 @@ def test_a_budget_of_minutes_is_told_shown_and_prolonged(
     fitted = Run.resume(out)
     event = Event(step=n_fit - 2, loss=1.0, lr=1e-3, tokens=10, seconds=n_fit - 2.0)
     assert "left=0:02" in plain_line(fitted, event)
-    assert f"{n_fit}/{n_fit}" in live_line(fitted, event, seconds_per_step=1.0)
+    assert f"{n_fit}/{n_fit}" in live_line(fitted, event, seconds=1.0)
 
 
 def begin_with(

@@ -18,6 +18,7 @@ from lookleft.errors import ConfigError
 from lookleft.train.budget import Fit, Stopwatch, decide, fit_steps
 from lookleft.train.checkpoint import Progress
 from lookleft.train.judge import Opinion
+from lookleft.train.objective import Objective
 from lookleft.train.report import to_html
 from lookleft.train.run import Run
 from lookleft.train.settings import RunSettings, TrainSettings, read_settings
@@ -55,7 +56,8 @@ class Seconds:
 
     def __call__(self) -> float:
         done = self.run.progress.step - self.first
-        return self.step * done + self.evaluation * self.n_evaluations + self.start * (done > 0)
+        passes = self.run.settings.train.objective.n_passes(self.first, self.first + done)
+        return self.step * passes + self.evaluation * self.n_evaluations + self.start * (done > 0)
 
     def judge(self, bundle: Bundle) -> Opinion:
         self.n_evaluations += 1
@@ -234,14 +236,35 @@ def test_an_evaluation_that_is_brought_forward_tries_no_patience(
 
 
 def test_steps_that_fit_are_counted_from_what_is_left() -> None:
-    assert fit_steps(6_000, 57, step=0.81).n_fit == int(57 * 60 * 0.97 / 0.81) == 4_095
-    assert fit_steps(4_000, 57, step=0.81).n_fit == 4_000  # never raised
-    half = fit_steps(6_000, 57, done=500, seconds=28.5 * 60, step=0.81, evaluation=0.0)
+    assert fit_steps(6_000, 57, one_pass=0.81).n_fit == int(57 * 60 * 0.97 / 0.81) == 4_095
+    assert fit_steps(4_000, 57, one_pass=0.81).n_fit == 4_000  # never raised
+    half = fit_steps(6_000, 57, done=500, seconds=28.5 * 60, one_pass=0.81, evaluation=0.0)
     assert half.n_fit == 500 + int((57 * 60 * 0.97 - 28.5 * 60) / 0.81)
-    dear = fit_steps(6_000, 57, step=0.81, evaluation=50.0, eval_every=500)
+    dear = fit_steps(6_000, 57, one_pass=0.81, evaluation=50.0, eval_every=500)
     assert dear.pace == pytest.approx(0.91)
     assert dear.n_fit < 4_095 * 0.81 / 0.91
-    assert fit_steps(6_000, 1, done=70, seconds=70.0, step=1.0).n_fit == 70
+    assert fit_steps(6_000, 1, done=70, seconds=70.0, one_pass=1.0).n_fit == 70
+
+
+def test_steps_of_two_passes_are_counted_twice() -> None:
+    late = Objective(rdrop=3.0, rdrop_after=2_000)
+    few = fit_steps(6_000, 57, one_pass=0.81, objective=late)
+    assert few.n_fit == 2_000 + int((57 * 60 * 0.97 - 2_000 * 0.81) / 1.62)
+    assert few.pace == pytest.approx((2_000 * 0.81 + (few.n_fit - 2_000) * 1.62) / few.n_fit)
+    assert fit_steps(6_000, 57, one_pass=2.0, objective=late).n_fit == int(57 * 60 * 0.97 / 2)
+    always = fit_steps(6_000, 57, done=2_500, one_pass=0.81, objective=late)
+    assert always.n_fit == 2_500 + int(57 * 60 * 0.97 / 1.62)
+
+
+def test_a_run_whose_steps_get_dearer_still_fits_into_its_minutes(
+    pairs: Path, tmp_path: Path
+) -> None:
+    settings = settings_for(pairs, train__rdrop="1", train__rdrop_after="20")
+    run = Run.start(tmp_path / "run", settings)
+    clock = Seconds(run)
+    list(run.train())
+    assert 20 < run.progress.step == run.n_steps < N_FIT
+    assert 0.9 * 60 < clock() <= 60
 
 
 def test_a_decision_is_told_in_words() -> None:

@@ -80,6 +80,18 @@ def test_two_passes_without_dropout_cost_as_much_as_one() -> None:
     torch.testing.assert_close(twice, batch_loss(model, TRANSLATION, 0.1), rtol=1e-12, atol=0)
 
 
+def test_rdrop_begins_when_it_is_told_to() -> None:
+    model = tiny(dropout=0.3).train()
+    late, always = Objective(rdrop=5.0, rdrop_after=3), Objective(rdrop=5.0)
+    for step, twin in ((2, Objective()), (3, always)):
+        torch.manual_seed(3)
+        ours = late(model, TRANSLATION, step)
+        torch.manual_seed(3)
+        assert torch.equal(ours, twin(model, TRANSLATION, step))
+    assert [late.n_passes(step, step + 1) for step in range(5)] == [1, 1, 1, 2, 2]
+    assert (late.n_passes(1, 5), always.n_passes(1, 5), Objective().n_passes(1, 5)) == (6, 8, 4)
+
+
 def test_rdrop_of_a_batch_without_targets_costs_nothing() -> None:
     assert TRANSLATION.targets is not None
     nothing = replace(TRANSLATION, targets=torch.full_like(TRANSLATION.targets, -100))

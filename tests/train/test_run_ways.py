@@ -26,6 +26,7 @@ SMALL = STOPPABLE | {"train.save_every": "2", "train.warmup": "2", "train.lr": "
 WAYS = {
     "sequential": {"train.mode": "sequential"},
     "rdrop": {"train.rdrop": "5.0"},
+    "rdrop later": {"train.rdrop": "5.0", "train.rdrop_after": "4"},
     "own words": {"train.own_words": "0.5", "train.own_words_warmup": "4"},
     "moving average": {"train.ema": "0.9"},
     "mean of checkpoints": {"train.average": "3"},
@@ -211,6 +212,7 @@ def test_a_loss_that_is_no_number_names_its_lines_and_leaves_the_last_checkpoint
         ({"task": "mlm", "model.mask": "none"}, "sees both sides anyway"),
         ({"train.mode": "sequential", "model.mask": "none"}, "cannot peek"),
         ({"train.mode": "sequential", "train.rdrop": "1"}, "needs train.mode"),
+        ({"train.rdrop_after": "9"}, r"rdrop_after needs train\.rdrop"),
         ({"train.ema": "0.9", "train.average": "2"}, "either train.ema or train.average"),
         ({"train.length_warmup": "9"}, "is for lm"),
     ],

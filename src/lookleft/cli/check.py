@@ -85,9 +85,11 @@ def look(settings: RunSettings) -> dict[str, Any]:
         run = Run.start(Path(folder) / "run", timed(settings))
         data = survey(settings, run.tokenizer, run.source_tokenizer)
         causality = audited(run)
-        seconds = seconds_per_step(run)
+        one_pass = seconds_per_pass(run)
     steps, minutes = settings.train.steps, settings.train.minutes
-    n_fit = fit_steps(steps, minutes, step=seconds).n_fit if minutes is not None else steps
+    objective, n_fit = settings.train.objective, steps
+    if minutes is not None:
+        n_fit = fit_steps(steps, minutes, one_pass=one_pass, objective=objective).n_fit
     return {
         "config": {"options": len(keys), "changed": changed},
         "task": settings.task,
@@ -113,7 +115,7 @@ def look(settings: RunSettings) -> dict[str, Any]:
             "steps": steps,
             "minutes": minutes,
             "steps_that_fit": n_fit,
-            "seconds": seconds * steps,
+            "seconds": one_pass * objective.n_passes(0, steps),
             "peak_bytes": peak_bytes(),
             "device": str(run.model.device),
             "threads": torch.get_num_threads(),
@@ -136,14 +138,15 @@ def timed(settings: RunSettings) -> RunSettings:
     return settings.model_copy(update={"train": train})
 
 
-def seconds_per_step(run: Run) -> float:
-    """What a step takes, the first left out; evaluations are not counted."""
+def seconds_per_pass(run: Run) -> float:
+    """What a step of one pass takes, the first left out; evaluations are not counted."""
     ends: list[float] = []
     for event in run.train(lambda: len(ends) + 1 >= N_TIMED):
         ends.append(event.seconds)
+    objective = run.settings.train.objective
     if len(ends) == 1:
-        return ends[0]
-    return (ends[-1] - ends[0]) / (len(ends) - 1)
+        return ends[0] / objective.n_passes(0, 1)
+    return (ends[-1] - ends[0]) / objective.n_passes(1, len(ends))
 
 
 def audited(run: Run) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class TableDisplay:
         self._run = run
         self._columns = _COLUMNS.get(run.settings.task, ())
         self._last: Event | None = None
-        self._begun, self._from = time.perf_counter(), run.progress.step
+        self._begun = time.perf_counter()
         self._console = Console(highlight=False)
         # Drawn by a thread of its own, twice a second: the loop never waits for the screen.
         self._live = Live(
@@ -114,9 +114,8 @@ class TableDisplay:
                 self._console.print(line, markup=False)
 
     def _line(self) -> str:
-        done = self._run.progress.step
-        seconds = (time.perf_counter() - self._begun) / max(done - self._from, 1)
-        return live_line(self._run, self._last, seconds_per_step=seconds)
+        seconds = time.perf_counter() - self._begun
+        return live_line(self._run, self._last, seconds=seconds)
 
 
 def plain_line(run: Run, event: Event) -> str:
@@ -131,7 +130,7 @@ def plain_line(run: Run, event: Event) -> str:
             if value is not None:
                 words[key] = f"{value:.{digits}f}"
     words["tok_s"] = f"{speed(event):.0f}"
-    words["left"] = clock(seconds_left(run, event))
+    words["left"] = clock(seconds_left(run, event.step, event.seconds))
     if event.dev_loss is not None:
         words["best"] = str(int(event.is_best))
         if train.patience:
@@ -172,13 +171,16 @@ def sample_lines(sample: Sample, languages: tuple[str | None, str | None]) -> li
     return [f"         {name:<4} {text}" for name, text in told if text]
 
 
-def live_line(run: Run, last: Event | None, *, seconds_per_step: float) -> str:
-    """Where the run is now: step, loss, rate, time left, patience and the value to beat."""
+def live_line(run: Run, last: Event | None, *, seconds: float) -> str:
+    """Where the run is now: step, loss, rate, time left, patience and the value to beat.
+
+    So many seconds have passed in this sitting.
+    """
     train, step = run.settings.train, run.progress.step
     words = [f"{step:,}/{run.n_steps:,}"]
     if last is not None:
         words += [f"loss {last.loss:.2f}", f"lr {last.lr:.1e}", f"{speed(last) / 1000:.1f}k tok/s"]
-        words.append(f"{clock(seconds_per_step * (run.n_steps - step))} left")
+        words.append(f"{clock(seconds_left(run, step, seconds))} left")
     if run.progress.best is not None:
         beat = f"must beat {run.progress.best:.2f}"
         waited = f"no gain {run.progress.n_without_gain}/{train.patience}, "
@@ -193,10 +195,14 @@ def bar(share: float) -> str:
     return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(BAR_WIDTH)
 
 
-def seconds_left(run: Run, event: Event) -> float:
-    """Until the last step, at the pace of this sitting: the seconds of others are not its own."""
-    done = max(event.step - run.first_step, 1)
-    return event.seconds / done * (run.n_steps - event.step)
+def seconds_left(run: Run, step: int, seconds: float) -> float:
+    """Until the last step, if this sitting took so many seconds to this one.
+
+    At its own pace: the seconds of other sittings are not its own.
+    """
+    objective = run.settings.train.objective
+    n_done = max(objective.n_passes(run.first_step, step), 1)
+    return seconds / n_done * objective.n_passes(step, run.n_steps)
 
 
 def speed(event: Event) -> float:

@@ -12,11 +12,13 @@ No schedule is higher for fewer steps than for more, so the rate never rises whe
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from lookleft.train.checkpoint import Progress
+from lookleft.train.objective import Objective
 from lookleft.train.settings import TrainSettings
 from lookleft.train.world import World
 
@@ -32,7 +34,7 @@ class Fit:
     steps: int  # that were asked for
     minutes: float  # that they may take
     n_fit: int  # of the steps
-    pace: float  # seconds a step, its share of the evaluations counted
+    pace: float  # seconds a step on the average, its share of the evaluations counted
 
     def in_words(self, done: int = 0) -> str:
         """What was decided when so many steps were done."""
@@ -50,7 +52,8 @@ class Stopwatch:
     def __init__(self, clock: Clock = time.perf_counter) -> None:
         self._clock, self._begun = clock, clock()
         self._first, self._evaluations = 0.0, 0.0
-        self.n_timed = -1  # steps; the first pays for starting up and compiling, and is left out
+        self._is_begun = False
+        self.n_timed = 0  # passes; the first step pays for starting up and compiling: left out
         self.last_evaluation = 0.0
 
     @property
@@ -63,11 +66,12 @@ class Stopwatch:
         """What the timed steps took, with all that is logged and saved between them."""
         return self.seconds - self._first - self._evaluations if self.n_timed > 0 else 0.0
 
-    def count_step(self) -> None:
-        """A step has been done."""
-        self.n_timed += 1
-        if self.n_timed == 0:
-            self._first = self.seconds
+    def count_step(self, n_passes: int = 1) -> None:
+        """A step of so many passes has been done."""
+        if self._is_begun:
+            self.n_timed += n_passes
+        else:
+            self._is_begun, self._first = True, self.seconds
 
     @contextmanager
     def evaluation(self) -> Iterator[None]:
@@ -107,7 +111,8 @@ def decide(train: TrainSettings, progress: Progress, watch: Stopwatch, world: Wo
         train.minutes,
         done=progress.step,
         seconds=progress.seconds,
-        step=watch.seconds_in_steps / watch.n_timed,
+        one_pass=watch.seconds_in_steps / watch.n_timed,
+        objective=train.objective,
         evaluation=progress.evaluation_seconds or 0.0,
         eval_every=train.eval_every,
     )
@@ -121,16 +126,25 @@ def fit_steps(
     *,
     done: int = 0,
     seconds: float = 0.0,
-    step: float,
+    one_pass: float,
+    objective: Objective | None = None,
     evaluation: float = 0.0,
     eval_every: int = 1,
 ) -> Fit:
     """How many steps fit, never more than asked for and never fewer than are done.
 
-    So many `seconds` are gone; a step and an evaluation take `step` and `evaluation` of them. An
-    evaluation early in a run is rather too dear: what has learned little translates at length.
+    So many `seconds` are gone; a pass and an evaluation take `one_pass` and `evaluation` of them,
+    and `objective` says how many passes the steps have. An evaluation early in a run is rather too
+    dear: what has learned little translates at length.
     """
-    pace = max(step + evaluation / eval_every, 1e-9)
+    objective = objective or Objective()
     left = 60 * minutes * (1 - IN_HAND) - seconds - evaluation  # the last step is evaluated too
-    n_fit = done + max(int(left / pace), 0)
-    return Fit(steps, minutes, min(n_fit, steps), pace)
+
+    def cost(n_steps: int) -> float:
+        """Of all steps that are still to be done if there are so many."""
+        n_passes = objective.n_passes(done, n_steps)
+        return n_passes * one_pass + (n_steps - done) * evaluation / eval_every
+
+    n_fit = done + bisect_right(range(done + 1, steps + 1), left, key=cost)
+    n_new = max(n_fit - done, 1)
+    return Fit(steps, minutes, n_fit, cost(done + n_new) / n_new)

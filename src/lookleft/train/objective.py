@@ -24,6 +24,7 @@ class Objective:
     smoothing: float = 0.0  # of the labels
     mode: Mode = "parallel"
     rdrop: float = 0.0  # weight of the disagreement between two passes; 0: one pass
+    rdrop_after: int = 0  # steps with one pass before that
     own_words: float = 0.0  # share of the inputs that are the model's own predictions
     own_words_warmup: int = 0  # steps over which that share grows from 0
     precision: PrecisionName = "float32"
@@ -42,9 +43,14 @@ class Objective:
                 batch = with_own_words(model, batch, share, chance)
             if self.mode == "sequential":
                 return sequential_loss(model, batch, self.smoothing)
-            if self.rdrop:
+            if self.n_passes(step, step + 1) == 2:
                 return twin_loss(model, batch, self.smoothing, self.rdrop)
             return batch_loss(model, batch, self.smoothing)
+
+    def n_passes(self, start: int, end: int) -> int:
+        """How often steps from `start` to before `end` go through the network: what they cost."""
+        n_twice = max(end - max(start, self.rdrop_after), 0) if self.rdrop else 0
+        return end - start + n_twice
 
     def own_share(self, step: int) -> float:
         """How much of its own words the model reads at this step."""

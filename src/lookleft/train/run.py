@@ -158,7 +158,7 @@ class Run:
         self.watch, before = Stopwatch(self.clock), self.progress.seconds
         tokens, self.first_step = 0, self.progress.step
         for record in self._steps():
-            self.watch.count_step()
+            self.watch.count_step(train.objective.n_passes(record.step, record.step + 1))
             done, tokens = record.step + 1, tokens + record.n_targets
             seconds, lr = self.watch.seconds, train.lr * record.lr_share
             epoch, since = self.progress.position["epoch"], self.first_step
