@@ -135,9 +135,7 @@ class TrainSettings(Frozen):
     max_norm: float = Field(default=1.0, gt=0)  # longer gradients are clipped to it
     mode: Mode = "parallel"  # "sequential": one position at a time, same result, for teaching
     rdrop: float = Field(default=0.0, ge=0)  # two passes must agree (R-Drop); 5 is usual, 0: off
-    rdrop_after: int = Field(
-        default=0, ge=0
-    )  # steps with one pass before that: it hinders at first
+    rdrop_after: int = Field(default=0, ge=0)  # steps with one pass before that, at half the cost
     own_words: Rate = 0.0  # share of inputs the model predicted itself (scheduled sampling)
     own_words_warmup: int = Field(default=0, ge=0)  # steps over which that share grows from 0
     ema: Rate = 0.0  # decay of a moving average of the weights, which is then the model; 0: off
