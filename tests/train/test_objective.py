@@ -143,6 +143,18 @@ def test_the_share_of_own_words_grows_over_the_steps() -> None:
     assert objective(model, TEXTS, 1000) != Objective()(model, TEXTS, 1000)
 
 
+def test_dropout_grows_over_the_steps() -> None:
+    objective, plain = Objective(dropout_warmup=100), Objective()
+    model = tiny(dropout=0.5).train()
+    assert objective(model, TRANSLATION, 0) == plain(tiny().train(), TRANSLATION)
+    for step, share in ((50, 0.25), (100, 0.5), (1000, 0.5)):
+        other = tiny(dropout=share).train()
+        torch.manual_seed(0)
+        ours = objective(model, TRANSLATION, step)
+        torch.manual_seed(0)
+        assert ours == plain(other, TRANSLATION, step)
+
+
 def test_reading_its_own_words_leaves_the_model_in_training() -> None:
     model = tiny(dropout=0.5).train()
     with_own_words(model, TRANSLATION, 1.0)

@@ -62,14 +62,16 @@ class Dropout(nn.Module):
         if not 0 <= share < 1:
             raise InputError(f"dropout={share}: must be at least 0 and below 1")
         self.share = share
+        self.strength = 1.0  # how much of the share is dropped now: less, early in a run
         self.generator: torch.Generator | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.share == 0:
+        share = self.share * self.strength
+        n_dropped = min(round(share * 256), 255)  # of 256 byte values
+        if not self.training or n_dropped == 0:
             return x
         if x.device.type != "cpu":
-            return F.dropout(x, self.share)
-        n_dropped = min(round(self.share * 256), 255)  # of 256 byte values
+            return F.dropout(x, share)
         # The whole range of int64: the default range leaves the sign bit, so a byte of 8, biased.
         words = torch.empty(-(-x.numel() // 8), dtype=torch.int64)
         words.random_(-(2**63), None, generator=self.generator)
@@ -80,6 +82,13 @@ class Dropout(nn.Module):
 
     def extra_repr(self) -> str:
         return f"share={self.share}"
+
+
+def set_dropout(model: nn.Module, strength: float) -> None:
+    """From now on the model drops so much of the shares it was made with: 0 nothing, 1 all."""
+    for module in model.modules():
+        if isinstance(module, Dropout):
+            module.strength = strength
 
 
 class FeedForward(nn.Module):

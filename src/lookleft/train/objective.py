@@ -10,6 +10,7 @@ from torch import Tensor
 
 from lookleft.data.batch import NO_TARGET, Batch
 from lookleft.models import AnyModel
+from lookleft.nn.layers import set_dropout
 from lookleft.train.device import PrecisionName, computing_in
 from lookleft.train.loss import batch_loss, likeliest, question_at, twin_loss
 from lookleft.train.sequential import sequential_loss
@@ -25,6 +26,7 @@ class Objective:
     mode: Mode = "parallel"
     rdrop: float = 0.0  # weight of the disagreement between two passes; 0: one pass
     rdrop_after: int = 0  # steps with one pass before that
+    dropout_warmup: int = 0  # steps over which dropout grows from 0
     own_words: float = 0.0  # share of the inputs that are the model's own predictions
     own_words_warmup: int = 0  # steps over which that share grows from 0
     precision: PrecisionName = "float32"
@@ -37,6 +39,8 @@ class Objective:
         chance: torch.Generator | None = None,
     ) -> Tensor:
         """-> (), a sum over the targets of the batch; `chance` None is torch's own."""
+        if self.dropout_warmup:
+            set_dropout(model, grown(step, self.dropout_warmup))
         with computing_in(self.precision, model.device):
             share = self.own_share(step)
             if share:
@@ -54,8 +58,12 @@ class Objective:
 
     def own_share(self, step: int) -> float:
         """How much of its own words the model reads at this step."""
-        grown = min(step / self.own_words_warmup, 1.0) if self.own_words_warmup else 1.0
-        return self.own_words * grown
+        return self.own_words * grown(step, self.own_words_warmup)
+
+
+def grown(step: int, warmup: int) -> float:
+    """How far something has come that grows from 0 to 1 over so many steps."""
+    return min(step / warmup, 1.0) if warmup else 1.0
 
 
 @torch.no_grad()

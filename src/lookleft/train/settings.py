@@ -136,6 +136,7 @@ class TrainSettings(Frozen):
     mode: Mode = "parallel"  # "sequential": one position at a time, same result, for teaching
     rdrop: float = Field(default=0.0, ge=0)  # two passes must agree (R-Drop); 5 is usual, 0: off
     rdrop_after: int = Field(default=0, ge=0)  # steps with one pass before that, at half the cost
+    dropout_warmup: int = Field(default=0, ge=0)  # steps over which model.dropout grows from 0
     own_words: Rate = 0.0  # share of inputs the model predicted itself (scheduled sampling)
     own_words_warmup: int = Field(default=0, ge=0)  # steps over which that share grows from 0
     ema: Rate = 0.0  # decay of a moving average of the weights, which is then the model; 0: off
@@ -163,6 +164,7 @@ class TrainSettings(Frozen):
             mode=self.mode,
             rdrop=self.rdrop,
             rdrop_after=self.rdrop_after,
+            dropout_warmup=self.dropout_warmup,
             own_words=self.own_words,
             own_words_warmup=self.own_words_warmup,
             precision=self.precision,
@@ -204,6 +206,14 @@ class RunSettings(Frozen):
             (is_sequential and peeks, 'train.mode = "sequential" cannot peek: model.mask = "none"'),
             (is_sequential and train.rdrop > 0, 'train.rdrop needs train.mode = "parallel"'),
             (train.rdrop_after > 0 and not train.rdrop, "train.rdrop_after needs train.rdrop"),
+            (
+                train.dropout_warmup > 0 and not self.model.dropout,
+                "train.dropout_warmup needs model.dropout",
+            ),
+            (
+                train.dropout_warmup > 0 and train.compile,
+                "train.dropout_warmup changes what train.compile would compile: leave one out",
+            ),
             (train.ema > 0 and train.average > 0, "give either train.ema or train.average"),
             (not self.text.joint and self.task != "translate", "text.joint is for translate"),
             (train.length_warmup > 0 and self.task != "lm", "train.length_warmup is for lm"),
