@@ -155,6 +155,16 @@ def test_dropout_grows_over_the_steps() -> None:
         assert ours == plain(other, TRANSLATION, step)
 
 
+def test_dropout_fades_with_the_rate() -> None:
+    fading = Objective(dropout_warmup=100, dropout_fade=0.2)
+    shares = [fading.at_rate(share).dropout_strength(500) for share in (1.0, 0.2, 0.1, 0.0)]
+    assert shares == [1.0, 1.0, 0.5, 0.0]
+    assert fading.at_rate(0.1).dropout_strength(20) == 0.2
+    assert Objective().at_rate(0.1).dropout_strength(20) == 1.0
+    rest = fading.at_rate(0.0)(tiny(dropout=0.5).train(), TRANSLATION, 500)
+    assert rest == Objective()(tiny().train(), TRANSLATION)
+
+
 def test_reading_its_own_words_leaves_the_model_in_training() -> None:
     model = tiny(dropout=0.5).train()
     with_own_words(model, TRANSLATION, 1.0)

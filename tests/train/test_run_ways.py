@@ -28,6 +28,11 @@ WAYS = {
     "rdrop": {"train.rdrop": "5.0"},
     "rdrop later": {"train.rdrop": "5.0", "train.rdrop_after": "4"},
     "dropout later": {"model.dropout": "0.5", "train.dropout_warmup": "5"},
+    "dropout that fades": {
+        "model.dropout": "0.5",
+        "train.dropout_fade": "0.9",
+        "train.schedule": "cosine",
+    },
     "dropout later, side by side": {
         "model.dropout": "0.5",
         "train.dropout_warmup": "5",
@@ -220,9 +225,9 @@ def test_a_loss_that_is_no_number_names_its_lines_and_leaves_the_last_checkpoint
         ({"train.mode": "sequential", "train.rdrop": "1"}, "needs train.mode"),
         (
             {"model.dropout": "0", "train.dropout_warmup": "9"},
-            r"dropout_warmup needs model\.dropout",
+            r"need model\.dropout",
         ),
-        ({"train.compile": "true", "train.dropout_warmup": "9"}, "leave one out"),
+        ({"train.compile": "true", "train.dropout_fade": "0.1"}, "leave them or it out"),
         ({"train.rdrop_after": "9"}, r"rdrop_after needs train\.rdrop"),
         ({"train.ema": "0.9", "train.average": "2"}, "either train.ema or train.average"),
         ({"train.length_warmup": "9"}, "is for lm"),

@@ -134,10 +134,8 @@ def surprise_rows(logits: Tensor, targets: Tensor, smoothing: float, rdrop: floa
     if low < 0 or high >= n_ids:
         raise InputError(f"targets {low}..{high} are not all among the {n_ids} ids")
     is_narrow = logits.dtype == torch.bfloat16
-    numbers, known = (
-        (_bits if is_narrow else _numbers)(logits),
-        (targets.numpy(), np.float32(smoothing)),
-    )
+    numbers = _bits(logits) if is_narrow else _numbers(logits)
+    known = targets.numpy(), np.float32(smoothing)
     if n_passes == 2:
         twins = entropy.surprise_narrow_twin_rows if is_narrow else entropy.surprise_twin_rows
         return float(twins(numbers, *known, np.float32(rdrop / 2)))

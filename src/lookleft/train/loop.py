@@ -59,7 +59,7 @@ def train_steps(
         for optimizer in optimizers:
             set_rate(optimizer, share)
             optimizer.zero_grad(set_to_none=True)
-        losses = team.gradient(objective, group, step, n_targets)
+        losses = team.gradient(objective.at_rate(share), group, step, n_targets)
         norm = team.clip(max_norm)
         mean = team.world.total(sum(losses))[0] / max(n_targets, 1)
         if not math.isfinite(mean) or not math.isfinite(norm):  # the same in every process

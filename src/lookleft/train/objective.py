@@ -27,9 +27,15 @@ class Objective:
     rdrop: float = 0.0  # weight of the disagreement between two passes; 0: one pass
     rdrop_after: int = 0  # steps with one pass before that
     dropout_warmup: int = 0  # steps over which dropout grows from 0
+    dropout_fade: float = 0.0  # below this share of the highest rate dropout falls with it
     own_words: float = 0.0  # share of the inputs that are the model's own predictions
     own_words_warmup: int = 0  # steps over which that share grows from 0
     precision: PrecisionName = "float32"
+    rate_share: float = 1.0  # of the highest rate: where it stands now
+
+    def at_rate(self, share: float) -> Objective:
+        """The same at another share of the highest learning rate."""
+        return replace(self, rate_share=share)
 
     def __call__(
         self,
@@ -39,8 +45,8 @@ class Objective:
         chance: torch.Generator | None = None,
     ) -> Tensor:
         """-> (), a sum over the targets of the batch; `chance` None is torch's own."""
-        if self.dropout_warmup:
-            set_dropout(model, grown(step, self.dropout_warmup))
+        if self.dropout_warmup or self.dropout_fade:
+            set_dropout(model, self.dropout_strength(step))
         with computing_in(self.precision, model.device):
             share = self.own_share(step)
             if share:
@@ -55,6 +61,11 @@ class Objective:
         """How often steps from `start` to before `end` go through the network: what they cost."""
         n_twice = max(end - max(start, self.rdrop_after), 0) if self.rdrop else 0
         return end - start + n_twice
+
+    def dropout_strength(self, step: int) -> float:
+        """How much of its dropout the model has at this step: 0 none, 1 all."""
+        fading = self.rate_share / self.dropout_fade if self.dropout_fade else 1.0
+        return min(grown(step, self.dropout_warmup), fading, 1.0)
 
     def own_share(self, step: int) -> float:
         """How much of its own words the model reads at this step."""

@@ -137,6 +137,7 @@ class TrainSettings(Frozen):
     rdrop: float = Field(default=0.0, ge=0)  # two passes must agree (R-Drop); 5 is usual, 0: off
     rdrop_after: int = Field(default=0, ge=0)  # steps with one pass before that, at half the cost
     dropout_warmup: int = Field(default=0, ge=0)  # steps over which model.dropout grows from 0
+    dropout_fade: Rate = 0.0  # once the rate is below this share of its peak dropout falls with it
     own_words: Rate = 0.0  # share of inputs the model predicted itself (scheduled sampling)
     own_words_warmup: int = Field(default=0, ge=0)  # steps over which that share grows from 0
     ema: Rate = 0.0  # decay of a moving average of the weights, which is then the model; 0: off
@@ -165,6 +166,7 @@ class TrainSettings(Frozen):
             rdrop=self.rdrop,
             rdrop_after=self.rdrop_after,
             dropout_warmup=self.dropout_warmup,
+            dropout_fade=self.dropout_fade,
             own_words=self.own_words,
             own_words_warmup=self.own_words_warmup,
             precision=self.precision,
@@ -194,6 +196,7 @@ class RunSettings(Frozen):
     @model_validator(mode="after")
     def _settings_go_together(self) -> Self:
         train, is_mlm = self.train, self.task == "mlm"
+        has_moving_dropout = train.dropout_warmup > 0 or train.dropout_fade > 0
         is_sequential, peeks = train.mode == "sequential", self.model.mask == "none"
         is_scored = self.task == "translate" and train.eval_sentences > 0
         is_cut_by_bpe = self.task == "translate" and self.text.kind == "bpe"
@@ -207,12 +210,13 @@ class RunSettings(Frozen):
             (is_sequential and train.rdrop > 0, 'train.rdrop needs train.mode = "parallel"'),
             (train.rdrop_after > 0 and not train.rdrop, "train.rdrop_after needs train.rdrop"),
             (
-                train.dropout_warmup > 0 and not self.model.dropout,
-                "train.dropout_warmup needs model.dropout",
+                has_moving_dropout and not self.model.dropout,
+                "train.dropout_warmup and train.dropout_fade need model.dropout",
             ),
             (
-                train.dropout_warmup > 0 and train.compile,
-                "train.dropout_warmup changes what train.compile would compile: leave one out",
+                has_moving_dropout and train.compile,
+                "train.dropout_warmup and train.dropout_fade change what train.compile would "
+                "compile: leave them or it out",
             ),
             (train.ema > 0 and train.average > 0, "give either train.ema or train.average"),
             (not self.text.joint and self.task != "translate", "text.joint is for translate"),
