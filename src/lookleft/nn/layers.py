@@ -62,7 +62,7 @@ class Dropout(nn.Module):
         if not 0 <= share < 1:
             raise InputError(f"dropout={share}: must be at least 0 and below 1")
         self.share = share
-        self.strength = 1.0  # how much of the share is dropped now: less, early in a run
+        self.strength = 1.0  # how much of the share is dropped now: training may change it
         self.generator: torch.Generator | None = None
 
     def forward(self, x: Tensor) -> Tensor:
