@@ -180,8 +180,9 @@ def test_shapes_and_kinds_that_do_not_fit_are_refused_with_what_came() -> None:
         translation_batch([[3], [4]], [[5]], START)
 
 
-@pytest.mark.parametrize("wrong", [2**63, -(2**70), "five", None])
+@pytest.mark.parametrize("wrong", [2**63, -(2**70), "five", None, 1.5, 3.0, [4]])
 def test_what_is_no_id_is_named(wrong: object) -> None:
-    with pytest.raises(InputError, match="is no token id") as caught:
-        pad_rows([[1, 2], [3, wrong]])  # type: ignore[list-item]
-    assert repr(wrong) in str(caught.value)
+    for rows in ([[1, 2], [3, wrong]], [[wrong]]):
+        with pytest.raises(InputError, match="is no token id") as caught:
+            pad_rows(rows)  # type: ignore[arg-type]
+        assert repr(wrong) in str(caught.value)

@@ -23,14 +23,18 @@ from lookleft.data.bucket import (
     cut_documents,
     examples_in,
     fill_rows,
+    split_to_multiple,
 )
-from lookleft.data.corpus import LeftOut, TextDocuments, TsvPairs
+from lookleft.data.corpus import LeftOut, Summary, TextDocuments, TsvPairs
 from lookleft.data.examples import Example, Examples, kept, pair_examples, text_examples
 from lookleft.errors import InputError
 from lookleft.text.tokenizer import Tokenizer
 
 Lengths = list[tuple[int, int]]
 lengths_of_pairs = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=8)
+cutters = st.sampled_from(  # of each kind one that makes batches of a single item
+    [Packed(length=7, n_rows=2), Packed(length=7, n_rows=1), ByLength(48), ByLength(25)]
+)
 
 
 def made_of(lengths: Lengths) -> Examples:
@@ -52,14 +56,15 @@ def lines_of(batches: list[list[Example]]) -> list[list[int]]:
 @settings(max_examples=60, deadline=None)
 @given(
     lengths=lengths_of_pairs,
+    tokens=st.sampled_from([24, 30, 60]),  # with 24, of the longest one alone is a batch
     window=st.integers(4, 30),
     n=st.integers(1, 4),
     seed=st.none() | st.integers(0, 5),
 )
 def test_processes_share_all_examples_once_in_equal_numbers_of_batches(
-    lengths: Lengths, window: int, n: int, seed: int | None
+    lengths: Lengths, tokens: int, window: int, n: int, seed: int | None
 ) -> None:
-    cutter = ByLength(tokens=60, max_rows=5)
+    cutter = ByLength(tokens=tokens)
     shares = [
         list(
             Feed(
@@ -79,8 +84,39 @@ def test_processes_share_all_examples_once_in_equal_numbers_of_batches(
     assert seen == [2 * number + 1 for number in range(len(lengths))]
     for batch in batches:
         width = max(len(e.source) for e in batch) + max(len(e.target) for e in batch)
-        assert 1 <= len(batch) <= 5
-        assert len(batch) * width <= 60
+        assert len(batch) * width <= tokens or (n > 1 and len(batch) == 2)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 2), min_size=1, max_size=12),
+    n=st.integers(1, 6),
+    is_least=st.booleans(),
+)
+def test_groups_are_halved_and_only_then_joined(sizes: list[int], n: int, is_least: bool) -> None:
+    multiple, at_least = (1, n) if is_least else (n, 0)
+    groups = [[(number, place) for place in range(size)] for number, size in enumerate(sizes)]
+    if sum(sizes) < n:
+        with pytest.raises(InputError, match=r"single items cannot be shared by \d processes"):
+            split_to_multiple(groups, multiple, at_least=at_least)
+        return
+    split = split_to_multiple(groups, multiple, at_least=at_least)
+    assert len(split) % multiple == 0
+    assert len(split) >= n
+    assert [item for group in split for item in group] == [i for group in groups for i in group]
+    joined = [group for group in split if len({number for number, _ in group}) > 1]
+    if joined:
+        assert len(joined) <= sum(sizes) % multiple
+        assert all(len(group) <= 2 for group in split)
+        assert sum(sizes) // multiple * multiple == len(split)  # nothing was left to halve
+
+
+def test_single_items_that_cannot_be_shared_are_joined_from_the_front() -> None:
+    singles = [[n] for n in range(11)]
+    assert split_to_multiple(singles[:3], 2) == [[0, 1], [2]]
+    assert split_to_multiple(singles, 4) == [[0, 1], [2, 3], [4, 5], *singles[6:]]
+    with pytest.raises(InputError, match="3 single items cannot be shared by 4 processes"):
+        split_to_multiple(singles[:3], 4)
 
 
 @settings(max_examples=40, deadline=None)
@@ -89,12 +125,11 @@ def test_processes_share_all_examples_once_in_equal_numbers_of_batches(
     window=st.integers(2, 20),
     stop=st.integers(0, 40),
     share=st.sampled_from([Share(), Share(1, 2)]),
-    is_packed=st.booleans(),
+    cutter=cutters,
 )
 def test_a_feed_taken_up_again_goes_on_as_if_never_stopped(
-    lengths: Lengths, window: int, stop: int, share: Share, is_packed: bool
+    lengths: Lengths, window: int, stop: int, share: Share, cutter: Packed | ByLength
 ) -> None:
-    cutter = Packed(length=7, n_rows=2) if is_packed else ByLength(tokens=48)
 
     def feed(start: Position | None = None) -> Feed[object]:
         return Feed(
@@ -119,13 +154,12 @@ def test_a_feed_taken_up_again_goes_on_as_if_never_stopped(
     lengths=lengths_of_pairs,
     window=st.integers(4, 20),
     sittings=st.lists(st.tuples(st.integers(1, 4), st.integers(0, 4)), min_size=1, max_size=4),
-    is_packed=st.booleans(),
+    cutter=cutters,
 )
 def test_other_numbers_of_processes_share_what_is_left(
-    lengths: Lengths, window: int, sittings: list[tuple[int, int]], is_packed: bool
+    lengths: Lengths, window: int, sittings: list[tuple[int, int]], cutter: Packed | ByLength
 ) -> None:
     """However often the number changes within an epoch, nothing comes twice; little is put off."""
-    cutter = Packed(length=7, n_rows=2) if is_packed else ByLength(tokens=48)
     seen: list[tuple[int, tuple[int, ...]]] = []
     state = asdict(Position())
     for n, n_batches in [*sittings, (1, 10_000)]:
@@ -149,7 +183,7 @@ def test_other_numbers_of_processes_share_what_is_left(
     wanted = [
         Example([], [number] * (t + 1), 2 * number + 1) for number, (_, t) in enumerate(lengths)
     ]
-    parts = cut_documents(wanted, 7) if is_packed else wanted
+    parts = cut_documents(wanted, 7) if isinstance(cutter, Packed) else wanted
     all_parts = sorted((e.line, tuple(e.target)) for e in parts)
     missing = list(all_parts)
     for part in seen:
@@ -194,6 +228,17 @@ def test_what_does_not_fit_is_counted_by_line() -> None:
     assert feed.summary.left_out == {"too many tokens": LeftOut(3, [3, 5, 7])}
 
 
+def test_a_line_that_does_not_fit_is_counted_in_one_epoch_only(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text(f"a\tb\n{'long ' * 9}\tc\nd\te\n", "utf-8")
+    tokenizer, summary = Tokenizer.train([], kind="byte", vocab_size=261), Summary()
+    examples = pair_examples(TsvPairs(file), tokenizer, tokenizer, summary=summary)
+    feed = Feed(examples, ByLength(20), seed=0, n_epochs=4, summary=summary)
+    assert [sorted(line) for line in lines_of(list(feed))] == [[1, 3]] * 4
+    assert str(summary) == "too many tokens 1 (line 2)"
+    assert summary.n_given == 3
+
+
 def test_similar_lengths_go_together_and_waste_little() -> None:
     lengths = [(n % 40 + 1, n % 40 + 3) for n in range(2_000)]
     cells = tokens = 0
@@ -210,11 +255,12 @@ def test_similar_lengths_go_together_and_waste_little() -> None:
 @given(
     sizes=st.lists(st.integers(0, 40), min_size=8),
     length=st.integers(1, 15),
+    n_rows=st.integers(1, 3),
     n=st.integers(1, 3),
     seed=st.none() | st.integers(0, 3),
 )
 def test_packing_predicts_every_token_but_the_first_once(
-    sizes: list[int], length: int, n: int, seed: int | None
+    sizes: list[int], length: int, n_rows: int, n: int, seed: int | None
 ) -> None:
     starts = [sum(sizes[:number]) for number in range(len(sizes))]
 
@@ -225,7 +271,7 @@ def test_packing_predicts_every_token_but_the_first_once(
 
     long_enough = [size for size in sizes if size > 1]
     feeds = [
-        Feed(read, Packed(length, 3), seed=seed, window=9, n_epochs=1, share=Share(rank, n))
+        Feed(read, Packed(length, n_rows), seed=seed, window=9, n_epochs=1, share=Share(rank, n))
         for rank in range(n)
     ]
     if len(long_enough) < n:
@@ -236,7 +282,7 @@ def test_packing_predicts_every_token_but_the_first_once(
     assert len({len(of_rank) for of_rank in batches}) == 1
     predicted: list[int] = []
     for batch in (batch for of_rank in batches for batch in of_rank):
-        assert 1 <= len(batch) <= 3
+        assert 1 <= len(batch) <= (n_rows if n == 1 else max(n_rows, 2))
         assert all(0 < sum(len(doc.target) - 1 for doc in row) <= length for row in batch)
         assert all(starts[doc.line - 1] <= doc.target[0] for row in batch for doc in row)
         targets = pack_documents([[doc.target for doc in row] for row in batch]).targets

@@ -24,6 +24,7 @@ from lookleft.data.corpus import (
     Line,
     Pair,
     ParallelPairs,
+    Summary,
     TextDocuments,
     TextLines,
     TsvPairs,
@@ -89,6 +90,45 @@ def test_lines_and_documents_of_plain_text(tmp_path: Path) -> None:
     assert list(reader) == [Line("One.\n\nTwo.", 4), Line("Three.\nFour.", 7)]
     assert reader.summary.left_out == {EMPTY: LeftOut(1, [5])}
     assert list(documents.read(after=4)) == [Line("Three.\nFour.", 7)]
+
+
+def test_spaces_around_the_line_that_ends_a_document_do_not_count(tmp_path: Path) -> None:
+    file = tmp_path / "stories.txt"
+    file.write_text("One.\n --- \nTwo.\n---\n", "utf-8")
+    for end in ("---", " ---", "--- \n"):
+        assert [document.text for document in TextDocuments(file, end)] == ["One.", "Two."]
+        assert TextDocuments(file, end).has_end()
+    assert not TextDocuments(file, "----").has_end()
+
+
+@pytest.mark.parametrize("between", ["", "\n \n"], ids=["nothing", "blank lines"])
+def test_a_document_cut_at_its_last_line_leaves_no_empty_one(between: str, tmp_path: Path) -> None:
+    file = tmp_path / "stories.txt"
+    long = "0123456789\n" * 2
+    file.write_text(f"{long}{between}END\nEND\n{long}{between}END\nlast\nEND\n", "utf-8")
+    corpus = TextDocuments(file, "END", max_chars=15)
+    reader = corpus.read()
+    given = list(reader)
+    assert [document.text for document in given] == [long.strip(), long.strip(), "last"]
+    second_end = 4 + between.count("\n")
+    assert reader.summary.left_out == {EMPTY: LeftOut(1, [second_end])}
+    for document in given:
+        again = corpus.read(after=document.line)
+        list(again)
+        assert all(line == second_end for line in left_out_lines(again.summary))
+
+
+def left_out_lines(summary: Summary) -> list[int]:
+    return [line for found in summary.left_out.values() for line in found.first_lines]
+
+
+def test_a_summary_counts_a_line_once_however_often_it_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "x.txt"
+    file.write_text(f"One.\n\nTwo.\n{'x' * 99}\n\n", "utf-8")
+    summary = Summary()
+    for _ in range(4):
+        list(TextLines(file, max_bytes=50).read(summary=summary))
+    assert summary == Summary(2, {EMPTY: LeftOut(2, [2, 5]), TOO_LONG: LeftOut(1, [4])})
 
 
 def test_a_long_document_comes_in_parts_that_can_be_skipped_to(tmp_path: Path) -> None:

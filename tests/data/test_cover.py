@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lookleft.data.batch import NO_TARGET
-from lookleft.data.bucket import Feed
+from lookleft.data.bucket import Feed, Share
 from lookleft.data.cover import Cover, Pieces
 from lookleft.data.examples import Example
 from lookleft.errors import InputError
@@ -83,9 +85,31 @@ def test_long_texts_are_cut_and_nothing_of_them_is_lost() -> None:
     assert left_out.first_lines == [3]  # begin and end alone
 
 
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_processes_share_pieces_that_are_each_a_batch(n: int) -> None:
+    texts = framed([8, 8, 18, 8, 8])  # the third is cut into two, so there are six of ten ids
+
+    def read(epoch: int, after: int) -> Iterator[Example]:
+        return iter([Example([], text, m + 1) for m, text in enumerate(texts)])
+
+    shares = [
+        list(Feed(read, Pieces(tokens=10, length=10), seed=1, n_epochs=1, share=Share(rank, n)))
+        for rank in range(n)
+    ]
+    assert len({len(share) for share in shares}) == 1
+    batches = [batch for share in shares for batch in share]
+    assert sorted(len(batch) for batch in batches) == [1] * (6 - 2 * (6 % n)) + [2] * (6 % n)
+    seen = sorted(id for batch in batches for example in batch for id in example.target)
+    assert seen == sorted(id for text in texts for id in text)
+
+
 def test_impossible_covers_are_refused() -> None:
     with pytest.raises(InputError, match=r"share=0\.0"):
         Cover(VOCAB, MASK, frozenset(), share=0.0)
+    with pytest.raises(InputError, match=r"masked=-0\.1 "):
+        Cover(VOCAB, MASK, frozenset(), masked=-0.1)
+    with pytest.raises(InputError, match=r"swapped=-0\.2 "):
+        Cover(VOCAB, MASK, frozenset(), swapped=-0.2)
     with pytest.raises(InputError, match="exceed the chosen"):
         Cover(VOCAB, MASK, frozenset(), masked=0.8, swapped=0.3)
     with pytest.raises(InputError, match="all 3 tokens are special"):

@@ -1,7 +1,9 @@
-"""One long text as rows: nothing lost, nothing twice, and another cut each epoch."""
+"""One long text as rows: in every epoch nothing is lost or comes twice, wherever it is cut."""
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,22 @@ def test_every_token_but_the_first_is_predicted_once(tokenizer: Tokenizer) -> No
     assert [row[0] for row in rows[1:]] == [row[-1] for row in rows[:-1]]
 
 
+@pytest.mark.parametrize("n_characters", [2, 3, 11, 12, 25, len(TEXT)])
+@pytest.mark.parametrize("length", [1, 10, 64])
+def test_with_a_seed_no_epoch_loses_a_token_be_the_text_shorter_than_a_row(
+    n_characters: int, length: int, tokenizer: Tokenizer
+) -> None:
+    text = TEXT[:n_characters]
+    ids = tokenizer.encode(text)
+    read = stream_examples(text, tokenizer, length, seed=5)
+    for epoch in range(30):
+        rows = [example.target for example in read(epoch, 0)]
+        assert ids[:1] + [token for row in rows for token in row[1:]] == ids
+        assert all(len(row) == length + 1 for row in rows[1:-1])
+        assert all(2 <= len(row) <= length + 1 for row in rows)
+        assert [row[0] for row in rows[1:]] == [row[-1] for row in rows[:-1]]
+
+
 def test_each_epoch_is_cut_elsewhere_and_a_position_is_found_again(tokenizer: Tokenizer) -> None:
     read = stream_examples(TEXT, tokenizer, length=10, seed=5)
     epochs = [list(read(epoch, 0)) for epoch in range(8)]
@@ -41,6 +59,15 @@ def test_a_file_is_read_with_its_line_ends_and_in_parts(tmp_path: Path) -> None:
     first, last = read_stream(path, 0.0, 0.9), read_stream(path, 0.9, 1.0)
     assert first + last == TEXT
     assert len(last) == pytest.approx(len(TEXT) / 10, abs=1)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_text_may_be_a_single_line_of_megabytes(
+    pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "text8"
+    path.write_bytes(pack(b"anarchism " * 200_000))
+    assert read_stream(path) == "anarchism " * 200_000 + "\n"
 
 
 def test_a_text_too_short_to_predict_anything_is_refused(tmp_path: Path) -> None:

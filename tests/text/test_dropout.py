@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lookleft.errors import InputError
 from lookleft.text.tokenizer import Tokenizer
+from lookleft.text.vocab import Specials
 
 TEXTS = ("I am going home.", "मैं घर जा रहा हूँ।", "a  b\n日本 <s>")
 TOKENIZER = Tokenizer.train(TEXTS * 20, kind="bpe", vocab_size=360)
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from(TEXTS) | st.text(st.characters(exclude_categories=("Cs",)))))
+@given(
+    st.lists(
+        st.sampled_from((*TEXTS, "\u0898\u0316"))
+        | st.text(st.characters(exclude_categories=("Cs",)))
+        | st.text(st.characters(categories=("Mn", "Mc", "Me")))
+    )
+)
 def test_without_chance_it_is_plain_bpe(texts: list[str]) -> None:
     text = "".join(texts)
     assert TOKENIZER.with_dropout(0.0, seed=1).encode(text) == TOKENIZER.encode(text)
@@ -37,6 +46,18 @@ def test_dropped_merges_lengthen_the_ids_and_keep_the_text() -> None:
             assert len(dropping.encode(text)) >= len(TOKENIZER.encode(text))
     nearly_all = TOKENIZER.with_dropout(0.99, seed=0).encode(TEXTS[0])
     assert len(nearly_all) > 2 * len(TOKENIZER.encode(TEXTS[0]))
+
+
+def test_files_of_the_old_format_can_be_dropped_from_too() -> None:
+    """Merges as one string each, and neither added tokens nor an unknown token named."""
+    vocab = {piece: id for id, piece in enumerate(["a", "b", "c", "ab", "abc", "bc"])}
+    model = {"type": "BPE", "vocab": vocab, "merges": ["a b", "ab c", "b c"]}
+    tokenizer = Tokenizer(json.dumps({"model": model}), Specials())
+    assert tokenizer.encode("abcbc?") == [4, 5]
+    assert tokenizer.with_dropout(0.0, seed=0).encode("abcbc?") == [4, 5]
+    spelt = {tuple(tokenizer.with_dropout(0.5, seed=seed).encode("abcbc")) for seed in range(20)}
+    assert len(spelt) > 3
+    assert {tokenizer.decode(ids).replace(" ", "") for ids in spelt} == {"abcbc"}
 
 
 def test_what_dropout_cannot_do_is_refused() -> None:

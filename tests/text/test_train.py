@@ -77,11 +77,26 @@ def test_learned_pieces_shorten_real_hindi(shared_data: Path) -> None:
     assert lengths["char"] < lengths["byte"] / 2
 
 
+@pytest.mark.parametrize("sign", ["=", "घ", "🚀"])  # of one, three and four bytes
+def test_what_was_learned_from_endless_repetition_can_be_loaded(sign: str, tmp_path: Path) -> None:
+    text = sign * 2_000 + " a"
+    tokenizer = Tokenizer.train([text], kind="bpe", vocab_size=4_000)
+    tokenizer.save(tmp_path)
+    again = Tokenizer.load(tmp_path)
+    longest = max(len(again.piece(id)) for id in range(len(again)))
+    assert 128 <= longest <= 256
+    assert again.decode(again.encode(text)) == text
+
+
 @pytest.mark.parametrize(
     ("kind", "vocab_size", "reason"),
     [
-        ("bpe", 261, "vocab_size=261 must lie between 262"),
-        ("byte", 260, "vocab_size=260"),
+        ("bpe", 261, r"vocab_size=261 must lie between 262 \(.* and one piece\)"),
+        (
+            "byte",
+            260,
+            r"vocab_size=260 must lie between 261 \(the special tokens and the 256 bytes",
+        ),
         ("char", 1_000_001, "and 1,000,000"),
         ("word", 500, "unknown kind of tokenizer 'word'"),
     ],

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from lookleft.data.corpus import Line
 from lookleft.errors import ConfigError, FileError
-from lookleft.train.corpora import find_files, fingerprint, open_pairs, open_texts
-from lookleft.train.settings import DataSettings, read_settings, write_settings
+from lookleft.train.corpora import find_files, fingerprint, open_pairs, open_texts, texts_of
+from lookleft.train.settings import DataSettings, Part, read_settings, write_settings
 
 
 @pytest.fixture
@@ -64,6 +65,45 @@ def test_origins_and_the_built_in_grammar_are_put_together(folder: Path) -> None
     assert [pair.line for pair in pairs] == [2, 3, 4, 5]
     alone = data.model_copy(update={"dev": "pairs.tsv"})
     assert [pair.source for pair in open_pairs(alone, "dev")] == ["c"]  # none are measured on
+
+
+@pytest.mark.parametrize("part", ["train", "dev"])
+@pytest.mark.parametrize("origins", ["x\n", "x\ny\ny\n"], ids=["too few", "too many"])
+def test_origins_must_be_as_many_as_the_pairs(part: Part, origins: str, folder: Path) -> None:
+    (folder / "other.tsv").write_text("a\tb\nc\td\n")
+    (folder / "other.origin.txt").write_text(origins)
+    data = DataSettings(dir=str(folder), train="other.tsv", dev="other.tsv", origins=("x",))
+    message = rf"other\.origin\.txt: has {origins.count(chr(10))} lines, .*other\.tsv has 2;"
+    with pytest.raises(FileError, match=message):
+        open_pairs(data, part)
+
+
+def test_a_small_dev_set_need_not_have_every_origin(folder: Path) -> None:
+    data = DataSettings(dir=str(folder), train="pairs.tsv", dev="pairs.tsv", origins=("x", "z"))
+    with pytest.raises(ConfigError, match=r"data\.origins: z not found"):
+        open_pairs(data, "train")
+    assert [pair.source for pair in open_pairs(data, "dev")] == ["a"]
+
+
+def test_the_name_of_a_file_says_how_its_texts_are_read(folder: Path) -> None:
+    (folder / "x.jsonl").write_text('{"text": "a\\nb"}\n')
+    (folder / "x.txt").write_text("a\n--\nb\nc\n")
+    assert list(texts_of(folder / "x.jsonl")) == [Line("a\nb", 1)]
+    assert list(texts_of(folder / "x.jsonl", "--")) == [Line("a\nb", 1)]
+    assert [line.text for line in texts_of(folder / "x.txt")] == ["a", "--", "b", "c"]
+    assert [line.text for line in texts_of(folder / "x.txt", "--")] == ["a", "b\nc"]
+    data = DataSettings(dir=str(folder), train="x.txt", document_end="--")
+    assert open_texts(data, "train") == texts_of(folder / "x.txt", "--")
+
+
+def test_a_document_end_that_never_comes_is_refused_before_training(folder: Path) -> None:
+    (folder / "x.txt").write_text("a\n--\nb\n")
+    data = DataSettings(dir=str(folder), train="x.txt", dev="x.txt", document_end="---")
+    with pytest.raises(
+        ConfigError, match=r"data\.document_end = '---': no line of .*x\.txt says.*--data\.stream"
+    ):
+        open_texts(data, "train")
+    assert [line.text for line in open_texts(data, "dev")] == ["a\n--\nb"]
 
 
 def test_the_marks_of_files_do_not_depend_on_where_they_lie(folder: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ Dimensions: B batch, T positions.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -175,11 +176,13 @@ def repeat_rows(batch: Batch, times: int) -> Batch:
 
 def _as_ids(row: Ids) -> Tensor:
     """A list of ids as a tensor, or an error that names what is none. -> (T,)."""
-    try:
-        return torch.tensor(row, dtype=torch.long)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        wrong = [id for id in row if not isinstance(id, int) or not -(2**63) <= id < 2**63]
-        raise InputError(f"{wrong[:1]!r:.80} is no token id, a whole number below 2**63") from None
+    with contextlib.suppress(TypeError, ValueError, OverflowError, RuntimeError):
+        # An array that may choose its type shows what came; told the type, it would make 1.5 a 1.
+        found = np.array(row) if row else np.empty(0, np.int64)
+        if found.ndim == 1 and np.can_cast(found.dtype, np.int64):
+            return torch.from_numpy(found.astype(np.int64, copy=False))
+    wrong = [id for id in row if not isinstance(id, int) or not -(2**63) <= id < 2**63]
+    raise InputError(f"{wrong[:1]!r:.80} is no token id, a whole number below 2**63")
 
 
 def _describe(tensor: Tensor) -> str:

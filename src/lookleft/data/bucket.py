@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
-from lookleft.data.corpus import Summary
+from lookleft.data.corpus import TOO_MANY, Summary
 from lookleft.data.examples import Example, Examples
 from lookleft.errors import InputError
 
@@ -71,23 +71,30 @@ class Cutter(Protocol[Item]):
         """Whether the example can be in a batch at all."""
 
     def cut(self, window: list[Example], draw: random.Random | None, n: int) -> list[list[Item]]:
-        """Batches that hold the window, a multiple of `n` in number; neighbours cost the same."""
+        """Batches that hold the window, a multiple of `n` in number; neighbours cost the same.
+
+        They keep to a budget, but for one case: single items whose number is no multiple of `n`.
+        Fewer than `n` of the batches hold two then.
+        """
 
 
 @dataclass(frozen=True)
 class ByLength:
-    """Batches of examples of similar length, each of at most `tokens` ids, padding counted."""
+    """Batches of examples of similar length, each of at most `tokens` ids, padding counted.
+
+    Only where all of a window are single examples whose number the processes cannot share, a few
+    batches hold two, whatever these cost.
+    """
 
     tokens: int
-    max_rows: int | None = None
     max_len: int | None = None  # of either side; longer examples are dropped
 
     def __post_init__(self) -> None:
-        _check_positive(tokens=self.tokens, max_rows=self.max_rows, max_len=self.max_len)
+        _check_positive(tokens=self.tokens, max_len=self.max_len)
 
     @property
     def misfit(self) -> str:
-        return "too many tokens"
+        return TOO_MANY
 
     def fits(self, example: Example) -> bool:
         """Whether it has at most `max_len` ids a side and alone keeps to the budget."""
@@ -105,8 +112,7 @@ class ByLength:
         source = target = 0
         for example in window:
             source, target = max(source, len(example.source)), max(target, len(example.target))
-            n_rows = len(batches[-1]) + 1
-            if n_rows * (source + target) > self.tokens or len(batches[-1]) == self.max_rows:
+            if (len(batches[-1]) + 1) * (source + target) > self.tokens:
                 batches.append([])
                 source, target = len(example.source), len(example.target)
             batches[-1].append(example)
@@ -117,6 +123,7 @@ class ByLength:
 class Packed:
     """Batches of `n_rows` rows, each filled with documents that predict at most `length` tokens.
 
+    Where `n_rows` is 1 and the processes cannot share the rows of a window, a few batches have two.
     A document longer than a row goes on in another, its last token repeated there as context, so
     that each of its tokens but the first is predicted once.
     """
@@ -285,16 +292,34 @@ def fill_rows(documents: Sequence[Example], length: int) -> list[Row]:
 def split_to_multiple(
     groups: list[list[Item]], multiple: int, *, at_least: int = 0
 ) -> list[list[Item]]:
-    """The same groups in order, the largest halved until their number is a multiple."""
+    """The same items in order, the largest groups halved until their number is a multiple.
+
+    Where nothing is left to halve, the first groups are joined in pairs instead.
+    """
     groups = list(groups)
     while len(groups) % multiple or len(groups) < at_least:
         largest = max(range(len(groups)), key=lambda i: len(groups[i]))
         group = groups[largest]
         if len(group) < 2:
-            raise InputError(f"{len(groups)} single items cannot be shared by {multiple} processes")
+            return _join_to_multiple(groups, multiple, at_least)
         half = len(group) // 2
         groups[largest : largest + 1] = [group[:half], group[half:]]
     return groups
+
+
+def _join_to_multiple(singles: list[list[Item]], multiple: int, at_least: int) -> list[list[Item]]:
+    """Groups of one item, as many of them joined in pairs as are too many for a multiple.
+
+    To leave items out, or give one to two processes, would change what is trained on; a pair
+    merely costs more than the budget. The first are joined: where order is by length, the shortest.
+    """
+    surplus = len(singles) % multiple
+    if len(singles) - surplus < max(multiple, at_least):
+        n = max(multiple, at_least)
+        raise InputError(f"{len(singles)} single items cannot be shared by {n} processes")
+    # There are pairs enough: of at least `multiple` + `surplus` groups, 2 * `surplus` are fewer.
+    pairs = [singles[i] + singles[i + 1] for i in range(0, 2 * surplus, 2)]
+    return pairs + singles[2 * surplus :]
 
 
 def _check_positive(**values: int | None) -> None:

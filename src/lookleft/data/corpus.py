@@ -21,6 +21,7 @@ _MAX_DEPTH = 32
 _SHOWN = 10
 EMPTY = "empty"
 TOO_LONG = "longer than a line may be"
+TOO_MANY = "too many tokens"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class LeftOut:
 
     count: int = 0
     first_lines: list[int] = field(default_factory=list)
+    last_line: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         more = ", ..." if self.count > len(self.first_lines) else ""
@@ -54,14 +56,28 @@ class LeftOut:
 
 @dataclass
 class Summary:
-    """What became of the lines read so far."""
+    """What became of the lines read so far, each counted once, however many epochs read it.
+
+    Every epoch reads them in order, so a line behind all that were counted is new. That needs no
+    memory of each, but has a price: a run taken up inside an epoch counts from there on.
+    """
 
     n_given: int = 0
     left_out: dict[str, LeftOut] = field(default_factory=dict)  # by reason
+    last_given: int = field(default=0, compare=False)
+
+    def give(self, line: int) -> None:
+        """Count a line that is used."""
+        if line > self.last_given:
+            self.n_given += 1
+            self.last_given = line
 
     def leave_out(self, line: int, reason: str) -> None:
         """Count a line that is not used."""
         found = self.left_out.setdefault(reason, LeftOut())
+        if line <= found.last_line:
+            return
+        found.last_line = line
         found.count += 1
         if len(found.first_lines) < _SHOWN:
             found.first_lines.append(line)
@@ -85,7 +101,7 @@ class Reader(Iterator[Record]):
 
     def __next__(self) -> Record:
         record = next(self._records)
-        self.summary.n_given += 1
+        self.summary.give(record.line)
         return record
 
 
@@ -129,6 +145,7 @@ class TextDocuments(Corpus[Line]):
     """Documents of many lines, each ended by a line that says `end`, or by the end of the file.
 
     A document of more than `max_chars` comes in several parts, cut between lines: nothing is lost.
+    Spaces around `end` do not count, in the file or here.
     """
 
     path: Path
@@ -136,29 +153,44 @@ class TextDocuments(Corpus[Line]):
     max_chars: int = 100_000
     max_bytes: int = MAX_LINE_BYTES
 
+    def has_end(self) -> bool:
+        """Whether any line ends a document; reads no further than the first."""
+        lines = read_lines(self.path, max_bytes=self.max_bytes)
+        return any(text is not None and self._is_end(text) for _, text in lines)
+
     def _records(self, after: int, summary: Summary) -> Iterator[Line]:
+        # Of a document that was begun, an empty rest is no empty document. Whoever reads on behind
+        # a line may be inside of one.
+        is_begun = after > 0
+        for number, text, is_last in self._parts(after, summary):
+            if not is_blank(text):
+                yield Line(text, number)
+                is_begun = True
+            elif is_last and not is_begun:
+                summary.leave_out(number, EMPTY)
+            if is_last:
+                is_begun = False
+
+    def _parts(self, after: int, summary: Summary) -> Iterator[tuple[int, str, bool]]:
+        """Last line and text of each part, and whether its document ends with it."""
         held: list[str] = []
         size = number = 0
         for number, text in read_lines(self.path, after=after, max_bytes=self.max_bytes):
             if text is None:
                 summary.leave_out(number, TOO_LONG)
                 continue
-            is_end = text.strip() == self.end
+            is_end = self._is_end(text)
             if not is_end:
                 held.append(text)
                 size += len(text) + 1
             if is_end or size > self.max_chars:
-                yield from self._document(held, number, summary)
+                yield number, "\n".join(held), is_end
                 held, size = [], 0
         if held:
-            yield from self._document(held, number, summary)
+            yield number, "\n".join(held), True
 
-    def _document(self, lines: list[str], number: int, summary: Summary) -> Iterator[Line]:
-        text = "\n".join(lines)
-        if is_blank(text):
-            summary.leave_out(number, EMPTY)
-        else:
-            yield Line(text, number)
+    def _is_end(self, text: str) -> bool:
+        return text.strip() == self.end.strip()
 
 
 @dataclass(frozen=True)
@@ -222,25 +254,22 @@ class _Pairs(Corpus[Pair]):
 
 @dataclass(frozen=True)
 class TsvPairs(_Pairs):
-    """Two columns of a file with tabs between them; further columns are not looked at."""
+    """The first two columns of a file with tabs between them; others are not looked at."""
 
     path: Path
-    source_column: int = 0
-    target_column: int = 1
 
     def _sides(self, after: int) -> Iterator[tuple[int, tuple[str, str] | None]]:
-        needed = 1 + max(self.source_column, self.target_column)
         for number, text in read_lines(self.path, after=after, max_bytes=self.max_bytes):
             if text is None or is_blank(text):
                 yield number, None if text is None else ("", "")
                 continue
             columns = text.split("\t")
-            if len(columns) < needed:
+            if len(columns) < 2:
                 raise FileError(
-                    f"{self.path}:{number}: has {len(columns)} of the {needed} columns needed,"
+                    f"{self.path}:{number}: has 1 of the 2 columns needed,"
                     " which a tab must separate"
                 )
-            yield number, (columns[self.source_column], columns[self.target_column])
+            yield number, (columns[0], columns[1])
 
     def _file_of(self, side: str) -> Path:
         return self.path

@@ -33,8 +33,11 @@ class Cover:
     swapped: float = 0.1  # of the chosen: becomes any ordinary token
 
     def __post_init__(self) -> None:
-        if not 0 < self.share <= 1 or min(self.masked, self.swapped) < 0:
+        if not 0 < self.share <= 1:
             raise InputError(f"share={self.share} of the tokens cannot be chosen")
+        for name, part in (("masked", self.masked), ("swapped", self.swapped)):
+            if part < 0:
+                raise InputError(f"{name}={part} of the chosen is less than none")
         if self.masked + self.swapped > 1:
             raise InputError(f"masked={self.masked} and swapped={self.swapped} exceed the chosen")
         if not self.ordinary.numel():
@@ -84,7 +87,7 @@ class Pieces:
         return len(example.target) > 2
 
     def cut(self, window: list[Example], draw: random.Random | None, n: int) -> list[list[Example]]:
-        """Batches of at most `tokens` ids, padding counted, as `ByLength` cuts them."""
+        """Batches of at most `tokens` ids, padding counted, but for what `ByLength` excepts."""
         pieces = [
             replace(example, target=example.target[start : start + self.length])
             for example in window

@@ -14,6 +14,7 @@ from typing import IO
 from lookleft.errors import FileError
 
 MAX_LINE_BYTES = 1 << 20
+NO_LIMIT = 1 << 62  # for a text that is held in memory whole, line ends or not
 _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _CHUNK = 1 << 20
@@ -61,13 +62,13 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _raw_lines(file: IO[bytes], path: Path, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
-    limit = max_bytes + 2  # room for the line end
+    limit = max_bytes + len(_BOM) + 2  # room for the line end, and for a mark before the first
     number = 0
     while data := _read(file, path, number, line_limit=limit):
         number += 1
+        is_whole = len(data) < limit or data.endswith(b"\n")  # asked of what was read, mark and all
         if number == 1:
             data = data.removeprefix(_BOM)
-        is_whole = len(data) < limit or data.endswith(b"\n")
         data = data.removesuffix(b"\n").removesuffix(b"\r")
         yield number, data if is_whole and len(data) <= max_bytes else None
         while not is_whole:

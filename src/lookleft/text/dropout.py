@@ -37,7 +37,9 @@ class BpeDropout:
         """Dropout for the tokenizer that `content`, the text of a `tokenizer.json`, spells."""
         if not 0.0 <= probability < 1.0:
             raise InputError(f"dropout must be at least 0 and less than 1, not {probability}")
-        parsed = json.loads(content)
+        # As the library writes it: files of other ages leave keys out, or spell merges "a b".
+        backend = tokenizers.Tokenizer.from_str(content)
+        parsed = json.loads(backend.to_str())
         model = parsed["model"]
         if model["type"] != "BPE":
             raise InputError(f"dropout leaves out merges; a {model['type']} vocabulary has none")
@@ -50,7 +52,7 @@ class BpeDropout:
         if odd:
             raise InputError(f"dropout does not know what to do with {odd[0]!r} of this vocabulary")
         return cls(
-            backend=tokenizers.Tokenizer.from_str(content),
+            backend=backend,
             ids_of=model["vocab"],
             ranks={(left, right): rank for rank, (left, right) in enumerate(model["merges"])},
             unk=model["vocab"].get(model["unk_token"]),

@@ -55,7 +55,10 @@ class Tokenizer:
 
         `"bpe"` and `"unigram"` learn parts of words, `"char"` the commonest characters, `"byte"`
         nothing. All of them normalise to NFC, spell what they do not know in bytes, and give back
-        every text exactly: `decode(encode(text))` is the NFC form of `text`.
+        every text exactly: `decode(encode(text))` is the NFC form of `text`, as the `tokenizers`
+        library knows it. Its tables are those of Unicode 9. Of marks that are younger, some stay in
+        the order they came in: still the same text by Unicode's rules, and what `transformers`
+        makes of it with the same file.
         """
         with library_errors(InputError, f"training a {kind} tokenizer"):
             backend = train_backend(texts, kind=kind, vocab_size=vocab_size)

@@ -12,6 +12,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from lookleft.errors import InputError
+from lookleft.text.limits import MAX_PIECE_BYTES, MAX_PIECES
 from lookleft.text.split import OWN_PATTERN
 from lookleft.text.vocab import OWN_NAMES
 
@@ -19,7 +20,7 @@ Kind = Literal["bpe", "unigram", "char", "byte"]
 
 BYTE_PIECES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 _FIRST_PIECES = (*OWN_NAMES.values(), *BYTE_PIECES)
-_MAX_VOCAB = 1_000_000
+_MAX_CHARACTERS = MAX_PIECE_BYTES // 4  # of a piece: a character has at most four bytes
 
 
 def train_backend(texts: Iterable[str], *, kind: Kind, vocab_size: int) -> Any:
@@ -31,10 +32,15 @@ def train_backend(texts: Iterable[str], *, kind: Kind, vocab_size: int) -> Any:
     if kind not in get_args(Kind):
         raise InputError(f"unknown kind of tokenizer {kind!r}; known are {get_args(Kind)}")
     room = vocab_size - len(_FIRST_PIECES)
-    if vocab_size > _MAX_VOCAB or room < (0 if kind == "byte" else 1):
+    n_learned, least = (
+        (0, "the special tokens and the 256 bytes")
+        if kind == "byte"
+        else (1, "the special tokens, the 256 bytes and one piece")
+    )
+    if vocab_size > MAX_PIECES or room < n_learned:
         raise InputError(
-            f"vocab_size={vocab_size} must lie between {len(_FIRST_PIECES) + 1} (the special"
-            f" tokens, the 256 bytes and one piece) and {_MAX_VOCAB:,}"
+            f"vocab_size={vocab_size} must lie between {len(_FIRST_PIECES) + n_learned} ({least})"
+            f" and {MAX_PIECES:,} for kind={kind!r}"
         )
     if kind == "byte":
         model = _model_of_merges([], [])
@@ -100,6 +106,7 @@ def _learn_merges(texts: Iterable[str], room: int) -> Any:
     trainer = trainers.BpeTrainer(
         vocab_size=room,
         limit_alphabet=max(1, room // 2),  # rare characters must not crowd out the merges
+        max_token_length=_MAX_CHARACTERS,  # `load` refuses longer ones
         show_progress=False,
     )
     learner.train_from_iterator(texts, trainer)

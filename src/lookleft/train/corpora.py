@@ -65,8 +65,8 @@ def open_pairs(data: DataSettings, part: Part) -> Corpus[Pair]:
         pairs = TsvPairs(path=files[0], **empty)
     if data.origins:
         wanted, beside = frozenset(data.origins), origins_beside(files[0])
-        if part == "train":  # a small dev set need not have them all
-            check_origins(beside, wanted)
+        must_occur = wanted if part == "train" else frozenset()  # a small dev set may lack some
+        check_origins(beside, must_occur, files[0], count_lines(files[0]))
         pairs = OfOrigins(pairs, beside, wanted)
     if data.add_phrases and part == "train":
         added = Phrases(tuple(built_in().train[: data.add_phrases]))
@@ -76,10 +76,21 @@ def open_pairs(data: DataSettings, part: Part) -> Corpus[Pair]:
 
 def open_texts(data: DataSettings, part: Part) -> Corpus[Line]:
     """The texts to train on, or to measure on: one a line, or with a line that ends each."""
-    path = _text_file(data, part)
+    texts = texts_of(_text_file(data, part), data.document_end)
+    # Only what is trained on: a dev set may well be a single document.
+    if part == "train" and isinstance(texts, TextDocuments) and not texts.has_end():
+        raise ConfigError(
+            f"data.document_end = {texts.end!r}: no line of {texts.path} says that, so it would be "
+            "one document. Give the line that ends each: --data.document-end TEXT; or leave it out"
+            " if every line is a text of its own; or, for one long text: --data.stream true"
+        )
+    return texts
+
+
+def texts_of(path: Path, end: str | None = None) -> Corpus[Line]:
+    """The texts of a file: strings of JSON, or lines, or documents that a line `end` ends."""
     if ".jsonl" in path.suffixes:
         return JsonLines(path=path)
-    end = data.document_end
     return TextLines(path=path) if end is None else TextDocuments(path=path, end=end)
 
 
