@@ -15,7 +15,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from lookleft.train.checkpoint import Progress
 from lookleft.train.objective import Objective
@@ -89,6 +89,20 @@ def held_fit(train: TrainSettings, progress: Progress) -> Fit | None:
     return found if is_held else None
 
 
+def used_up(train: TrainSettings, progress: Progress) -> Progress:
+    """The progress of a run at the beginning of a sitting: without minutes left it ends there.
+
+    More steps may have been asked for, but steps at the rate of a run that is not near its end
+    would only undo what its end had reached.
+    """
+    if train.minutes is None or held_fit(train, progress) is not None or not progress.step:
+        return progress
+    if progress.seconds < 60 * train.minutes * (1 - IN_HAND):
+        return progress
+    pace = progress.seconds / progress.step
+    return replace(progress, fit=asdict(Fit(train.steps, train.minutes, progress.step, pace)))
+
+
 def is_due(train: TrainSettings, progress: Progress, watch: Stopwatch, world: World) -> bool:
     """Whether enough is known to decide, by the clock of process 0.
 
@@ -115,6 +129,7 @@ def decide(train: TrainSettings, progress: Progress, watch: Stopwatch, world: Wo
         objective=train.objective,
         evaluation=progress.evaluation_seconds or 0.0,
         eval_every=train.eval_every,
+        n_last=2 if train.average else 1,
     )
     n_fit, pace = world.from_main(fit.n_fit, fit.pace)
     return replace(fit, n_fit=int(n_fit), pace=pace)
@@ -130,15 +145,17 @@ def fit_steps(
     objective: Objective | None = None,
     evaluation: float = 0.0,
     eval_every: int = 1,
+    n_last: int = 1,
 ) -> Fit:
     """How many steps fit, never more than asked for and never fewer than are done.
 
     So many `seconds` are gone; a pass and an evaluation take `one_pass` and `evaluation` of them,
-    and `objective` says how many passes the steps have. An evaluation early in a run is rather too
+    and `objective` says how many passes the steps have. `n_last` evaluations follow the last step:
+    a mean of checkpoints has one of its own. An evaluation early in a run is rather too
     dear: what has learned little translates at length.
     """
     objective = objective or Objective()
-    left = 60 * minutes * (1 - IN_HAND) - seconds - evaluation  # the last step is evaluated too
+    left = 60 * minutes * (1 - IN_HAND) - seconds - n_last * evaluation
 
     def cost(n_steps: int) -> float:
         """Of all steps that are still to be done if there are so many."""

@@ -174,7 +174,7 @@ def restore_training(
             optimizer.state[parameter] = {
                 name.removeprefix(prefix): cut_like(
                     tensors.read_like(name, parameter, world.rank, world.size), parameter
-                )
+                ).to(parameter.device)
                 for name in names
                 if name.startswith(prefix)
             }
@@ -217,12 +217,15 @@ def _write_part(
 
 
 def _remove_old(folder: Path, step: int, keep: int) -> None:
-    """Leave the newest `keep` that were finished; what was cut short before them goes too."""
-    finished = [f for f in find_checkpoints(folder) if (f / MANIFEST).exists()]
-    kept = set(finished[:keep])
+    """Leave the newest `keep` that were finished; what was cut short before them goes too.
+
+    What comes after this step is damaged, else the run would have gone on from it: no reserve.
+    """
+    found = [f for f in find_checkpoints(folder) if _step_of(f) <= step]
+    kept = [f for f in found if (f / MANIFEST).exists()][:keep]
     try:
-        for old in find_checkpoints(folder):
-            if old not in kept and (old in finished or _step_of(old) < step):
+        for old in found:
+            if old not in kept:
                 (old / MANIFEST).unlink(missing_ok=True)  # first: half removed is not sound
                 shutil.rmtree(old)
     except OSError as error:

@@ -57,12 +57,17 @@ def dev_batches(
     start_id: int,
     share: Share | None = None,
     source: Tokenizer | None = None,
+    summary: Summary | None = None,
 ) -> Iterator[Batch]:
-    """All of the dev set once, in order; what is covered up (mlm) is the same each time."""
-    share = share or Share()
-    examples, cut = _reading(settings, tokenizer, "dev", source)
+    """All of the dev set once, in order; what is covered up (mlm) is the same each time.
+
+    summary: counts the lines.
+    """
+    share, summary = share or Share(), Summary() if summary is None else summary
+    examples, cut = _reading(settings, tokenizer, "dev", source, summary)
     make = batch_maker(settings, tokenizer, start_id)
-    for number, items in enumerate(Feed(examples, cut, seed=None, n_epochs=1, share=share)):
+    feed = Feed(examples, cut, seed=None, n_epochs=1, share=share, summary=summary)
+    for number, items in enumerate(feed):
         yield make(items, key=f"dev {number * share.world_size + share.rank}")
 
 
@@ -81,6 +86,12 @@ def check_usable(
             )
 
 
+def token_budget(settings: RunSettings, part: Part) -> int:
+    """How many tokens a batch of that part may have."""
+    tokens = settings.train.tokens
+    return tokens if part == "train" else max(tokens, _MEASURED_AT_ONCE)
+
+
 def _reading(
     settings: RunSettings,
     tokenizer: Tokenizer,
@@ -90,7 +101,7 @@ def _reading(
 ) -> tuple[Examples, Cutter[Any]]:
     """What a part of the data holds for this task, and how it is cut into batches."""
     data, train = settings.data, settings.train
-    tokens = train.tokens if part == "train" else max(train.tokens, _MEASURED_AT_ONCE)
+    tokens = token_budget(settings, part)
     if settings.task == "translate":
         dropout = data.bpe_dropout if part == "train" else 0.0
         pairs = open_pairs(data, part)

@@ -20,10 +20,10 @@ class Event:
     bleu: float | None = None
     chrf: float | None = None
     bits_per_byte: float | None = None
-    is_best: bool = False
-    n_without_gain: int = 0
+    is_best: bool | None = None  # this and the next three of an evaluation
+    n_without_gain: int | None = None
     best: float | None = None  # of what train.choose names
-    best_step: int = 0
+    best_step: int | None = None
     ema: float | None = None  # decay, if the moving average of the weights was measured
     n_averaged: int | None = None  # checkpoints whose mean was measured
     steps_that_fit: int | None = None  # into train.minutes, where that was decided

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import tomlkit
@@ -84,5 +85,4 @@ def changed_keys(one: RunSettings, other: RunSettings, among: Sequence[str]) -> 
 
 
 def _value(settings: RunSettings, path: str) -> Any:
-    section, name = path.split(".")
-    return getattr(getattr(settings, section), name)
+    return attrgetter(path)(settings)

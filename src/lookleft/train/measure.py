@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lookleft.bundle import Bundle
+from lookleft.data.corpus import Summary
 from lookleft.files import write_json
 from lookleft.train.data import dev_batches
 from lookleft.train.event import Event
@@ -16,16 +17,23 @@ from lookleft.train.world import World
 
 
 def measured(
-    event: Event, bundle: Bundle, settings: RunSettings, judge: Judge, world: World
+    event: Event,
+    bundle: Bundle,
+    settings: RunSettings,
+    judge: Judge,
+    world: World,
+    read: Summary,
 ) -> tuple[Event, Opinion]:
     """The event with the loss on the dev set and the judge's scores, and all that the judge says.
 
-    Every process takes its share of the loss; the judge is asked by process 0 only.
+    Every process takes its share of the loss; the judge is asked by process 0 only. `read` counts
+    the lines.
     """
     model, tokenizer = bundle.network, bundle.tokenizer
     assert tokenizer is not None, "a run has one"
     start_id = getattr(model.config, "start_id", 0)
-    batches = dev_batches(settings, tokenizer, start_id, world.share, bundle.source_tokenizer)
+    source = bundle.source_tokenizer
+    batches = dev_batches(settings, tokenizer, start_id, world.share, source, read)
     loss = validate(model, batches, world)
     was_training = model.training
     model.eval()

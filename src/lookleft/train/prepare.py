@@ -68,7 +68,8 @@ def settled(settings: RunSettings, world: World = ALONE) -> RunSettings:
 
 def is_begun_with(folder: Path, settings: RunSettings) -> bool:
     """Whether the run in a folder has these settings, and the data is still what it was."""
-    if not read_settings(folder / "config.toml").is_asked_for(settings):
+    begun = read_settings(folder / "config.toml")
+    if settings.as_begun(begun) != begun:
         return False
     try:
         check_unchanged(folder, settings)

@@ -24,19 +24,21 @@ from lookleft.models import AnyModel, build
 from lookleft.text.tokenizer import Tokenizer
 from lookleft.train.average import MovingAverage, forget_checkpoints_after, mean_model
 from lookleft.train.budget import Clock, Fit, Stopwatch, decide, held_fit, is_due
+from lookleft.train.changes import ORDER, carried_on, check_same_network
 from lookleft.train.checkpoint import Progress, load_checkpoint, newest_sound, save_checkpoint
 from lookleft.train.data import batch_maker, training_feed
 from lookleft.train.device import compile_blocks, find_device
 from lookleft.train.event import Event
 from lookleft.train.judge import Judge, Opinion, is_better, no_opinion, value_of
+from lookleft.train.keys import changed_keys
 from lookleft.train.loop import DivergedError, StepRecord, train_steps
 from lookleft.train.measure import measured, write_scores
 from lookleft.train.memory import kept_memory
 from lookleft.train.optim import make_optimizers
 from lookleft.train.prepare import check_unchanged, prepare, settled
 from lookleft.train.replicas import n_replicas
-from lookleft.train.report import write_report
-from lookleft.train.samples import samples_text, write_samples
+from lookleft.train.report import read_if_there, write_report
+from lookleft.train.samples import forget_samples_after, samples_text, write_samples
 from lookleft.train.schedule import make_schedule, row_length
 from lookleft.train.settings import RunSettings, model_config, read_settings, write_settings
 from lookleft.train.team import Team
@@ -82,7 +84,9 @@ class Run:
             self.optimizers.append(self.moving_average)  # the last: it follows the others
         self.progress = Progress(0, asdict(Position()))
         self.first_step = 0  # of this sitting
+        self.reordered: list[str] = []  # settings changed since, that decide what data comes when
         self.read = Summary()  # the lines of the training text that this sitting has read
+        self.read_dev = Summary()  # and those of the dev set
         self.judge: Judge = no_opinion
         self.clock: Clock = time.perf_counter
         self.watch = Stopwatch(self.clock)  # of this sitting
@@ -103,18 +107,24 @@ class Run:
     ) -> Run:
         """The run of a folder, at its newest sound checkpoint."""
         with world.agreed():
+            before = read_settings(folder / "config.toml")
             settings = read_settings(folder / "config.toml", overrides)
             check_unchanged(folder, settings)
+            check_same_network(before, settings, folder)
         settings = settled(settings, world)
         run = cls(folder, settings, Tokenizer.load(folder), world)
         checkpoint = newest_sound(folder / "checkpoints", world)
         if checkpoint is not None:
             run.progress = load_checkpoint(checkpoint, run.model, run.optimizers, world)
         with world.agreed():
+            run.reordered = changed_keys(before, settings, ORDER)
+            run.progress = carried_on(run.progress, before, settings, folder, world.size)
+        with world.agreed():
             if world.is_main:
-                if overrides:
+                if settings != before:
                     write_settings(settings, folder / "config.toml")
                 forget_after(folder, run.progress.step)
+                forget_samples_after(folder, run.progress.step)
                 forget_checkpoints_after(folder / "averaging", run.progress.step)
         return run
 
@@ -154,7 +164,7 @@ class Run:
         train = self.settings.train
         if self.world.is_main:
             self.trackers = open_trackers(self.folder, train.track)
-            write_json(self.folder / "run.json", self.facts)
+            self._note_facts()
         self.watch, before = Stopwatch(self.clock), self.progress.seconds
         tokens, self.first_step = 0, self.progress.step
         for record in self._steps():
@@ -169,19 +179,19 @@ class Run:
             # which counts as a gain: nobody's patience is tried.
             is_early = is_fitted and self.progress.evaluation_seconds is None
             is_evaluated = is_early or done % train.eval_every == 0
-            if is_evaluated:
-                yield self._evaluated(event)
+            told, opinion = self._evaluated(event) if is_evaluated else (event, None)
             if is_fitted:
-                yield self._fitted(event)
+                told = self._fitted(told)
             if done == self.n_steps and not is_evaluated:  # asked for, or because no more fit
-                yield self._evaluated(event)
-            elif done % train.log_every == 0 and not is_evaluated and not is_fitted:
-                yield self._logged(event)
+                is_evaluated = True
+                told, opinion = self._evaluated(told)
+            if is_evaluated or is_fitted or done % train.log_every == 0:
+                yield self._logged(told, opinion)
             if done % train.save_every == 0 or self.is_finished:
                 self._save_for_mean()
                 if self.is_finished and train.average:
-                    yield self._save_mean(event)
-                elif self.is_finished:
+                    yield self._logged(self._mean_measured(event))
+                if self.is_finished:
                     self.save_result()
                 self.save()  # the last one comes last: a run found finished has its model
             elif is_fitted:
@@ -200,13 +210,25 @@ class Run:
             link_atomically(self.folder / "last", made)
         return made
 
+    @property
+    def has_result(self) -> bool:
+        """Whether model/ was written at this very step: a run may have gone on since, or ended."""
+        step = read_if_there(self.folder / "run.json").get("result_step")
+        is_kept = step == self.progress.step and (self.folder / "model").exists()
+        return bool(self.world.from_main(is_kept)[0])
+
     def save_result(self) -> None:
-        """Write model/: the best model if a dev set told which that is, else the last."""
+        """Write model/: the mean of the last checkpoints if that was asked for, else the best model
+        if a dev set told which that is, else the last."""
         is_measured = self.progress.best is not None
         with self._averaged() as model:
             if self.world.is_main:
-                result = load(self.folder / "best") if is_measured else self._bundle(model)
+                if self.settings.train.average:
+                    result = self._bundle(self._mean()[0])
+                else:
+                    result = load(self.folder / "best") if is_measured else self._bundle(model)
                 result.save(self.folder / "model")
+                self._note_facts(result_step=self.progress.step)
 
     def _save_for_mean(self) -> None:
         """Keep the weights of this step if they may be among the last ones, to be averaged."""
@@ -215,21 +237,24 @@ class Run:
             folder, model = self.folder / "averaging", self.team.whole_model()
             save_checkpoint(folder, model, [], self.progress, keep=n_kept, world=self.world)
 
-    def _save_mean(self, event: Event) -> Event:
-        """Write model/: the mean of the last checkpoints; get what the dev set says of it."""
-        mean, n_averaged = mean_model(
-            self.folder / "averaging", self.model, self.settings.train.average
-        )
+    def _mean(self) -> tuple[AnyModel, int]:
+        """A network with the mean weights of the last checkpoints, and of how many."""
+        return mean_model(self.folder / "averaging", self.model, self.settings.train.average)
+
+    def _mean_measured(self, event: Event) -> Event:
+        """What the dev set says of the mean of the last checkpoints."""
+        mean, n_averaged = self._mean()
         event = replace(event, n_averaged=n_averaged)
         if self.settings.data.dev_set is not None:
-            event, opinion = measured(
-                event, self._bundle(mean), self.settings, self.judge, self.world
-            )
+            event, opinion = self._measured(event, mean)
             if self.world.is_main:
                 write_scores(self.folder, event, opinion)
-        if self.world.is_main:
-            self._bundle(mean).save(self.folder / "model")
-        return self._logged(event)
+        return event
+
+    def _measured(self, event: Event, model: AnyModel) -> tuple[Event, Opinion]:
+        """What the dev set and the judge say of a network."""
+        bundle = self._bundle(model)
+        return measured(event, bundle, self.settings, self.judge, self.world, self.read_dev)
 
     @contextmanager
     def _averaged(self) -> Iterator[AnyModel]:
@@ -247,12 +272,15 @@ class Run:
         start_id = getattr(self.model.config, "start_id", 0)
         make = batch_maker(self.settings, self.tokenizer, start_id)
 
+        # Processes stand at the same position of their shares, and cover up different tokens.
+        place = f" {self.world.rank}" if self.world.size > 1 else ""
+
         def groups() -> Iterator[list[Batch]]:
             while not self.is_finished:
                 step, warmup = self.progress.step, train.length_warmup
                 length = row_length(step, length=train.length, warmup=warmup)
                 yield [
-                    make(next(feed), key=f"{train.seed} {feed.position}", length=length)
+                    make(next(feed), key=f"{train.seed} {feed.position}{place}", length=length)
                     for _ in range(train.accumulate)
                 ]
 
@@ -290,27 +318,25 @@ class Run:
         fit = decide(self.settings.train, self.progress, self.watch, self.world)
         self.progress = replace(self.progress, fit=asdict(fit))
         if self.world.is_main:
-            write_json(self.folder / "run.json", self.facts)
-        return self._logged(replace(event, steps_that_fit=fit.n_fit, seconds_per_step=fit.pace))
+            self._note_facts()
+        return replace(event, steps_that_fit=fit.n_fit, seconds_per_step=fit.pace)
 
-    def _evaluated(self, event: Event) -> Event:
-        """The event with what the dev set says; what that takes is noted."""
+    def _evaluated(self, event: Event) -> tuple[Event, Opinion | None]:
+        """The event with what the dev set says, and the judge's words; what that takes is noted."""
         if self.settings.data.dev_set is None:
-            return self._logged(event)
+            return event, None
         with self.watch.evaluation():
-            event = self._compared(event)
+            event, opinion = self._compared(event)
         took, seconds = self.watch.last_evaluation, self.progress.seconds
         self.progress = replace(self.progress, seconds=seconds + took, evaluation_seconds=took)
-        return event
+        return event, opinion
 
-    def _compared(self, event: Event) -> Event:
+    def _compared(self, event: Event) -> tuple[Event, Opinion]:
         """The event with what the dev set says; keeps the best model, counts those without gain."""
         choice, progress = self.settings.train.choose, self.progress
         with self._averaged() as model:
             event = replace(event, ema=self.settings.train.ema or None)
-            event, opinion = measured(
-                event, self._bundle(model), self.settings, self.judge, self.world
-            )
+            event, opinion = self._measured(event, model)
             assert event.dev_loss is not None, "that is what was measured"
             value = value_of(choice, event.dev_loss, opinion) if self.world.is_main else 0.0
             value = self.world.from_main(value)[0]
@@ -333,16 +359,19 @@ class Run:
             best=self.progress.best,
             best_step=self.progress.best_step,
         )
-        event = self._logged(event, opinion)
-        if self.world.is_main:
-            write_report(self.folder)
-        return event
+        return event, opinion
+
+    def _note_facts(self, **more: object) -> None:
+        """Write run.json, which the report reads."""
+        write_json(self.folder / "run.json", self.facts | more)
 
     def _logged(self, event: Event, opinion: Opinion | None = None) -> Event:
         for tracker in self.trackers:
             tracker.log(event.step, event.figures)
             if opinion is not None and opinion.samples:
                 tracker.show(event.step, "samples", samples_text(opinion.samples))
+        if opinion is not None and self.world.is_main:
+            write_report(self.folder)
         return event
 
     def _bundle(self, model: AnyModel) -> Bundle:

@@ -47,5 +47,12 @@ def read_samples(folder: Path) -> dict[int, list[Sample]]:
     return {step: samples_of(folder, step) for step in steps}
 
 
+def forget_samples_after(folder: Path, step: int) -> None:
+    """Remove the samples of evaluations behind a step: another future made them."""
+    for later in read_samples(folder):
+        if later > step:
+            _path(folder, later).unlink(missing_ok=True)
+
+
 def _path(folder: Path, step: int) -> Path:
     return folder / FOLDER / f"step-{step:08d}.tsv"

@@ -45,8 +45,8 @@ class DataSettings(Frozen):
     dir: str | None = None  # where relative names begin; in a file, as seen from that file
     train: Spec = PHRASES  # a .tsv, .jsonl or text file, or two parallel files
     dev: Spec | Literal[False] | None = None  # the same; false: train without measuring
-    source: str | None = None  # languages as codes: "en", "hi"; then one name "data/train" may
-    target: str | None = None  # stand for data/train.en and data/train.hi
+    source: str | None = None  # its language as a code, "en": then "train" may stand for train.en
+    target: str | None = None  # its language as a code, "hi": then "train" may stand for train.hi
     origins: tuple[str, ...] = ()  # only pairs that *.origin.txt beside the file says are of these
     add_phrases: int = Field(default=0, ge=0)  # pairs of the built-in grammar put to the file's
     document_end: str | None = None  # the line that ends a document; unset: each line is one (lm)
@@ -137,7 +137,7 @@ class TrainSettings(Frozen):
     rdrop: float = Field(default=0.0, ge=0)  # two passes must agree (R-Drop); 5 is usual, 0: off
     rdrop_after: int = Field(default=0, ge=0)  # steps with one pass before that, at half the cost
     dropout_warmup: int = Field(default=0, ge=0)  # steps over which model.dropout grows from 0
-    dropout_fade: Rate = 0.0  # once the rate is below this share of its peak dropout falls with it
+    dropout_fade: Rate = 0.0  # while the rate is below this share of its peak dropout is less too
     own_words: Rate = 0.0  # share of inputs the model predicted itself (scheduled sampling)
     own_words_warmup: int = Field(default=0, ge=0)  # steps over which that share grows from 0
     ema: Rate = 0.0  # decay of a moving average of the weights, which is then the model; 0: off
@@ -154,7 +154,7 @@ class TrainSettings(Frozen):
     choose: Choice = "loss"  # what decides which model is the best: loss, bleu or chrf
     eval_sentences: int = Field(default=500, ge=0)  # of dev, translated at each evaluation
     bleu_tokenize: Tokenize | None = None  # sacreBLEU's way to cut words; unset: 13a, Hindi intl
-    samples: int = Field(default=3, ge=0)  # of them kept to be read
+    samples: int = Field(default=3, ge=0)  # of the translated sentences, kept to be read
     track: tuple[str, ...] = ()  # trackers besides metrics.jsonl: "tensorboard"
 
     @property
@@ -187,16 +187,17 @@ class RunSettings(Frozen):
         train = self.train.model_copy(update={"precision": precision})
         return self.model_copy(update={"train": train})
 
-    def is_asked_for(self, asked: RunSettings) -> bool:
-        """Whether a run that was begun with these is the one asked for: "auto" found something."""
-        if asked.train.precision == "auto" and self.train.precision != "auto":
-            asked = asked.with_precision(self.train.precision)
-        return self == asked
+    def as_begun(self, begun: RunSettings) -> Self:
+        """The same with what a run begun with them has settled: what "auto" found."""
+        found = begun.train.precision
+        is_open = self.train.precision == "auto"
+        return self.with_precision(found) if is_open and found != "auto" else self
 
     @model_validator(mode="after")
     def _settings_go_together(self) -> Self:
         train, is_mlm = self.train, self.task == "mlm"
         has_moving_dropout = train.dropout_warmup > 0 or train.dropout_fade > 0
+        has_ends, is_json = self.data.document_end is not None, ".jsonl" in str(self.data.train)
         is_sequential, peeks = train.mode == "sequential", self.model.mask == "none"
         is_scored = self.task == "translate" and train.eval_sentences > 0
         is_cut_by_bpe = self.task == "translate" and self.text.kind == "bpe"
@@ -218,6 +219,20 @@ class RunSettings(Frozen):
                 "train.dropout_warmup and train.dropout_fade change what train.compile would "
                 "compile: leave them or it out",
             ),
+            (train.rdrop > 0 and not self.model.dropout, "train.rdrop needs model.dropout"),
+            (
+                train.dropout_fade > 0 and train.schedule not in ("cosine", "wsd"),
+                f'train.dropout_fade needs a rate that falls to 0: train.schedule = "wsd" or '
+                f'"cosine", not "{train.schedule}"',
+            ),
+            (
+                train.own_words_warmup > 0 and not train.own_words,
+                "train.own_words_warmup needs train.own_words",
+            ),
+            (
+                train.patience > 0 and self.data.dev_set is None,
+                "train.patience needs a dev set: give data.dev",
+            ),
             (train.ema > 0 and train.average > 0, "give either train.ema or train.average"),
             (not self.text.joint and self.task != "translate", "text.joint is for translate"),
             (train.length_warmup > 0 and self.task != "lm", "train.length_warmup is for lm"),
@@ -236,7 +251,12 @@ class RunSettings(Frozen):
                 f"{'data.max_tokens' if self.task == 'translate' else 'train.length'}",
             ),
             (self.data.stream and self.task != "lm", "data.stream is for lm"),
-            (bool(self.data.document_end) and self.task != "lm", "data.document_end is for lm"),
+            (has_ends and self.task != "lm", "data.document_end is for lm"),
+            (has_ends and self.data.stream, "give either data.document_end or data.stream"),
+            (
+                has_ends and is_json,
+                "data.document_end: the texts of a .jsonl file end with its lines",
+            ),
             (self.data.dev_share > 0 and not self.data.stream, "data.dev_share needs data.stream"),
         ):
             if is_wrong:

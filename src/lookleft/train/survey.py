@@ -11,6 +11,7 @@ from lookleft.data.bucket import ByLength
 from lookleft.data.examples import Example
 from lookleft.text.tokenizer import Tokenizer
 from lookleft.train.corpora import open_pairs, open_stream, open_texts
+from lookleft.train.data import token_budget
 from lookleft.train.settings import Part, RunSettings
 
 MOST = 200_000  # records looked at; a corpus may be larger than anybody wants to wait for
@@ -53,6 +54,7 @@ class Survey:
     n_dev: int = 0
     unit: str = "records"  # what these two count
     n_too_long: int = 0  # pairs that training will leave out
+    n_dev_too_long: int = 0  # pairs of dev that will not be measured
     n_shared: int = 0  # dev sentences that also occur in train
     first_shared: list[str] = field(default_factory=list)
     is_whole: bool = True  # False: only the first `MOST` records were looked at
@@ -65,26 +67,22 @@ def survey(
 ) -> Survey:
     """Read train and dev once, and count."""
     found = Survey()
+    source_tokenizer = source_tokenizer or tokenizer
     held_out: set[str] = set()
     if settings.data.dev_set is not None and not settings.data.stream:
-        for source, target in records(settings, "dev"):
+        for source, target, example in _encoded(settings, "dev", source_tokenizer, tokenizer):
             found.n_dev += 1
+            found.n_dev_too_long += not fits(settings, "dev", example)
             held_out.add(source or target)
     shared: set[str] = set()
-    batches = ByLength(tokens=settings.train.tokens, max_len=settings.data.max_tokens)
-    for chunk in _chunks(records(settings, "train")):
-        sources = (source_tokenizer or tokenizer).encode_batch(
-            [source for source, _ in chunk], eos=True
-        )
-        targets = tokenizer.encode_batch([target for _, target in chunk], eos=True)
-        for (source, target), one, other in zip(chunk, sources, targets, strict=True):
-            found.n_train += 1
-            found.target.add(target, len(other) - 1)
-            if settings.task == "translate":
-                found.source.add(source, len(one) - 1)
-                found.n_too_long += not batches.fits(Example(one, other, 0))
-            if (source or target) in held_out:
-                shared.add(source or target)
+    for source, target, example in _encoded(settings, "train", source_tokenizer, tokenizer):
+        found.n_train += 1
+        found.n_too_long += not fits(settings, "train", example)
+        found.target.add(target, len(example.target) - 1)
+        if source:
+            found.source.add(source, len(example.source) - 1)
+        if (source or target) in held_out:
+            shared.add(source or target)
     found.n_shared, found.first_shared = len(shared), sorted(shared)[:SHOWN]
     found.is_whole = found.n_train < MOST
     if settings.data.stream:
@@ -92,6 +90,25 @@ def survey(
         if settings.data.dev_set is not None:
             found.n_dev = len(open_stream(settings.data, "dev"))
     return found
+
+
+def fits(settings: RunSettings, part: Part, example: Example) -> bool:
+    """Whether a pair is short enough to be used; the texts of a language model are cut instead."""
+    if settings.task != "translate":
+        return True
+    budget = ByLength(tokens=token_budget(settings, part), max_len=settings.data.max_tokens)
+    return budget.fits(example)
+
+
+def _encoded(
+    settings: RunSettings, part: Part, source_tokenizer: Tokenizer, tokenizer: Tokenizer
+) -> Iterator[tuple[str, str, Example]]:
+    """Source, target and their ids, of every record of a part."""
+    for chunk in _chunks(records(settings, part)):
+        sources = source_tokenizer.encode_batch([source for source, _ in chunk], eos=True)
+        targets = tokenizer.encode_batch([target for _, target in chunk], eos=True)
+        for (source, target), one, other in zip(chunk, sources, targets, strict=True):
+            yield source, target, Example(one, other, 0)
 
 
 def records(settings: RunSettings, part: Part) -> Iterator[tuple[str, str]]:

@@ -84,7 +84,10 @@ class Team:
         """
 
         def add(model: AnyModel, place: int, chance: torch.Generator) -> float:
-            chance.manual_seed(mixed(self.seed, step, place * self.world.size + self.world.rank))
+            seed = mixed(self.seed, step, place * self.world.size + self.world.rank)
+            chance.manual_seed(seed)
+            if model.device.type != "cpu":
+                torch.manual_seed(seed)  # there dropout draws from the device's own chance
             batch = group[place].to(model.device)
             with self._exchange(is_last=place + 1 == len(group)):
                 if model is self.model:  # the one whose gradients travel

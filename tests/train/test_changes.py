@@ -1,0 +1,188 @@
+"""A run that goes on with other settings, or after another future than the one it now gets."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+from small_runs import STOPPABLE, small_settings, write_pairs
+
+import lookleft
+from lookleft.data.bucket import Position
+from lookleft.errors import ConfigError
+from lookleft.files import write_json
+from lookleft.models import AnyModel, build, presets
+from lookleft.train.changes import carried_on
+from lookleft.train.checkpoint import (
+    Progress,
+    find_checkpoints,
+    load_checkpoint,
+    save_checkpoint,
+)
+from lookleft.train.optim import make_optimizers
+from lookleft.train.run import Run
+from lookleft.train.settings import RunSettings, read_settings
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> RunSettings:
+    changes = {"train__eval_every": "2", "train__save_every": "4"}
+    return small_settings(write_pairs(tmp_path / "pairs.tsv"), base=STOPPABLE, **changes)
+
+
+def stopped_at(step: int, folder: Path, settings: RunSettings) -> Run:
+    run = Run.start(folder, settings)
+    list(run.train(is_stop_asked=lambda: run.progress.step >= step))
+    return run
+
+
+def with_choice(settings: RunSettings, choice: str) -> RunSettings:
+    train = settings.train.model_copy(update={"choose": choice})
+    return settings.model_copy(update={"train": train})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("model.n_heads", "2"),
+        ("model.mask", "none"),
+        ("text.vocab_size", "400"),
+        ("train.matrix_lr", "0.02"),
+    ],
+)
+def test_weights_are_not_put_into_another_network(
+    name: str, value: str, settings: RunSettings, tmp_path: Path
+) -> None:
+    stopped_at(2, tmp_path / "run", settings)
+    with pytest.raises(ConfigError, match=f"{name}: cannot be changed"):
+        Run.resume(tmp_path / "run", {name: value})
+    assert read_settings(tmp_path / "run" / "config.toml") == settings
+
+
+def test_dropout_may_change(settings: RunSettings, tmp_path: Path) -> None:
+    stopped_at(2, tmp_path / "run", settings)
+    assert Run.resume(tmp_path / "run", {"model.dropout": "0.1"}).settings.model.dropout == 0.1
+
+
+@pytest.mark.parametrize("changes", [{"train.tokens": "4096"}, {"data.max_tokens": "30"}])
+def test_other_batches_begin_where_their_window_does(
+    changes: dict[str, str], settings: RunSettings, tmp_path: Path
+) -> None:
+    stopped_at(5, tmp_path / "run", settings)
+    run = Run.resume(tmp_path / "run", changes)
+    assert run.reordered == list(changes)
+    assert run.progress.position["batch"] == 0
+    list(run.train())
+    assert run.is_finished
+
+
+def test_rows_of_a_stream_are_counted_anew_from_the_beginning_of_the_epoch() -> None:
+    before = read_settings(None, {"task": "lm", "data.stream": "true", "data.train": "a.txt"})
+    now = before.model_copy(update={"train": before.train.model_copy(update={"length": 16})})
+    position = Position(epoch=3, line=70_000, window=1, batch=9)
+    found = carried_on(Progress(5, asdict(position)), before, now, Path())
+    assert found.position == asdict(Position(epoch=3))
+
+
+def test_a_best_in_another_unit_is_no_longer_the_one_to_beat(settings: RunSettings) -> None:
+    progress = Progress(5, asdict(Position()), best=50.0, best_step=4, n_without_gain=1)
+    before, now = with_choice(settings, "chrf"), with_choice(settings, "bleu")
+    assert carried_on(progress, before, before, Path()) == progress
+    assert carried_on(progress, before, now, Path()).best is None
+    assert carried_on(progress, before, now, Path()).n_without_gain == 0
+
+
+def test_the_best_of_an_abandoned_future_is_forgotten_unless_it_comes_again(
+    settings: RunSettings, tmp_path: Path
+) -> None:
+    progress = Progress(5, asdict(Position()), best=1.5, best_step=4)
+    write_json(tmp_path / "scores.json", {"step": 8})
+    slower = settings.model_copy(update={"train": settings.train.model_copy(update={"lr": 1e-4})})
+    assert carried_on(progress, settings, settings, tmp_path) == progress
+    assert carried_on(progress, settings, slower, tmp_path).best is None
+    assert carried_on(progress, settings, settings, tmp_path, n_processes=2).best is None
+    write_json(tmp_path / "scores.json", {"step": 4})
+    assert carried_on(progress, settings, slower, tmp_path) == progress
+
+
+def test_samples_of_an_abandoned_future_are_removed(settings: RunSettings, tmp_path: Path) -> None:
+    run = stopped_at(2, tmp_path / "run", settings)
+    later = run.folder / "samples" / "step-00000004.tsv"
+    later.parent.mkdir(exist_ok=True)
+    later.write_text("source\treference\toutput\n")
+    Run.resume(run.folder)
+    assert not later.exists()
+
+
+def test_minutes_that_are_used_up_give_no_more_steps(settings: RunSettings) -> None:
+    train = settings.train.model_copy(update={"minutes": 1.0, "steps": 500})
+    now = settings.model_copy(update={"train": train})
+    progress = Progress(20, asdict(Position()), seconds=59.0)
+    assert carried_on(progress, now, now, Path()).fit == {
+        "steps": 500,
+        "minutes": 1.0,
+        "n_fit": 20,
+        "pace": 59.0 / 20,
+    }
+    early = replace(progress, seconds=30.0)
+    assert carried_on(early, now, now, Path()) == early
+
+
+@pytest.mark.parametrize("average", ["0", "2"])
+def test_a_run_ended_where_it_stands_has_the_model_of_that_step(
+    average: str, settings: RunSettings, tmp_path: Path
+) -> None:
+    data = {"dev": False}
+    train = {"average": int(average), "save_every": 1}
+    settings = settings.model_copy(
+        update={
+            "data": settings.data.model_copy(update=data),
+            "train": settings.train.model_copy(update=train),
+        }
+    )
+    list(Run.start(tmp_path / "run", settings).train())
+    first = lookleft.load(tmp_path / "run").network.state_dict()
+    more = Run.resume(tmp_path / "run", {"train.steps": "20"})
+    assert not more.is_finished
+    list(more.train(is_stop_asked=lambda: more.progress.step >= 12))
+    ended = Run.resume(tmp_path / "run", {"train.steps": "12"})
+    assert ended.is_finished
+    assert not ended.has_result
+    ended.save_result()
+    assert Run.resume(tmp_path / "run").has_result
+    last = lookleft.load(tmp_path / "run").network.state_dict()
+    assert any(not torch.equal(first[name], last[name]) for name in first)
+    own = ended.model.state_dict()
+    is_own = all(torch.equal(own[name], last[name]) for name in own)
+    assert is_own == (average == "0")
+
+
+def test_a_reserve_is_kept_although_a_later_checkpoint_is_damaged(tmp_path: Path) -> None:
+    model = network()
+    for step in (500, 1000, 1500):
+        save_checkpoint(tmp_path, model, [], Progress(step, {}), keep=3)
+    (tmp_path / "step-00001500" / "model.safetensors").write_bytes(b"damaged")
+    save_checkpoint(tmp_path, model, [], Progress(1200, {}))
+    left = [found.name for found in find_checkpoints(tmp_path)]
+    assert left == ["step-00001500", "step-00001200", "step-00001000"]
+
+
+def test_what_optimisers_remember_goes_where_the_weights_are(tmp_path: Path) -> None:
+    model = network()
+    optimizers = make_optimizers(model, lr=0.01, matrix_lr=0.02)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    for optimizer in optimizers:
+        optimizer.step()
+    made = save_checkpoint(tmp_path, model, optimizers, Progress(1, {}))
+    elsewhere = network().to("meta")
+    others = make_optimizers(elsewhere, lr=0.01, matrix_lr=0.02)
+    load_checkpoint(made, elsewhere, others)
+    states = [state for optimizer in others for state in optimizer.state.values()]
+    assert {value.device.type for state in states for value in state.values()} == {"meta"}
+
+
+def network() -> AnyModel:
+    return build(presets.gpt(30, 16, 1, 2, 32), torch.Generator().manual_seed(0))
