@@ -75,6 +75,25 @@ def test_a_language_model_is_scored_on_text(here: Path, capsys: pytest.CaptureFi
     assert "bits per byte" in capsys.readouterr().out
 
 
+def test_the_texts_of_json_lines_are_scored_not_the_json(
+    here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (here / "text.txt").read_text().splitlines()
+    held_out = tmp_path / "text.jsonl"
+    held_out.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines))
+    evaluate(here, "lm", "--text", "@text.txt", "--json")
+    evaluate(here, "lm", "--text", str(held_out), "--json")
+    as_text, as_json = map(json.loads, capsys.readouterr().out.splitlines())
+    assert as_json == as_text
+
+
+def test_a_line_that_is_too_long_is_not_left_out_of_a_score(here: Path, tmp_path: Path) -> None:
+    long = tmp_path / "long.txt"
+    long.write_text("one two\n" + "word " * 300_000 + "\n")
+    with pytest.raises(FileError, match=r"longer than a line may be: 1 \(line 2\)"):
+        evaluate(here, "lm", "--text", str(long))
+
+
 def test_a_model_of_one_long_text_reads_the_file_as_in_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,7 +113,9 @@ def test_a_model_of_one_long_text_reads_the_file_as_in_training(
     [
         ([], InputError, "say what to score on"),
         (["--src", "@src.en"], InputError, "say what to score on"),
-        (["--text", "@text.txt", "--src", "@src.en"], InputError, "give either --text"),
+        (["--text", "@text.txt", "--src", "@src.en"], InputError, "--src is for translations"),
+        (["--text", "@text.txt", "--hyp", "@ref.hi"], InputError, "--hyp is for translations"),
+        (["--text", "@text.txt", "--lowercase"], InputError, "--lowercase is for translations"),
         (["--src", "@src.en", "--ref", "@ref.hi", "--beam", "0"], InputError, "--beam 0"),
         (["--src", "@src.en", "--ref", "@text.txt.no"], FileError, "cannot be read"),
         (["--src", "@src.en", "--ref", "@short.hi"], FileError, "different lengths"),

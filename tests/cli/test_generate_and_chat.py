@@ -141,6 +141,18 @@ def test_a_conversation_from_a_pipe(
     assert "cut at 4 tokens" in shown.err
 
 
+def test_a_conversation_for_programs_is_one_object_a_reply(
+    folder: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed(monkeypatch, b"I am\nhome</s>\n")
+    chat(folder, max_new=4, json_=True)
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first["finish"] == "length"
+    assert first["tokens"] == 4
+    assert isinstance(first["text"], str)
+    assert "control token" in second["error"]
+
+
 def test_a_model_without_a_template_does_not_chat(tmp_path: Path) -> None:
     speaker("writer").save(tmp_path)
     with pytest.raises(InputError, match="no chat template"):

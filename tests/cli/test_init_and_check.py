@@ -40,6 +40,10 @@ def test_init_writes_every_option_and_data_that_fits(
     assert find_files(settings.data, "dev")[0] == tmp_path / "demo" / "data" / f"dev.{ending}"
     if task == "translate":
         assert len(list(open_pairs(settings.data, "train"))) == 1_800
+    call("init", str(tmp_path / "other"), "--task", task, "--json")
+    said = json.loads(capsys.readouterr().out)
+    assert said["config"] == str(tmp_path / "other" / "lookleft.toml")
+    assert said["counts"] == {"train": 1_800, "dev": 100, "test": 100}
 
 
 def test_init_touches_nothing_that_is_there_and_knows_its_languages(tmp_path: Path) -> None:
@@ -67,7 +71,8 @@ def test_check_says_what_a_run_would_be_and_keeps_nothing(
     assert "also in train: 36 of the dev sentences" in told
     found = json.loads((tmp_path / "check.json").read_text())
     assert found["data"]["n_too_long"] > 0
-    assert f"{found['data']['n_too_long']} pairs longer than 9 tokens" in told
+    for part, n_over in (("train", "n_too_long"), ("dev", "n_dev_too_long")):
+        assert f"{found['data'][n_over]} pairs of {part} longer than 9 tokens" in told
     assert found["cost"]["seconds"] > 0
     assert {path.name for path in tmp_path.iterdir()} == {"pairs.tsv", "check.json"}
 
@@ -149,6 +154,9 @@ def test_recipes_are_listed_shown_and_copied(
     assert tomllib.loads(capsys.readouterr().out)["task"] == "mlm"
     call("cp", "mlm")
     assert Path("mlm.toml").read_bytes() == find_recipes()["mlm"].read_bytes()
+    call("cp", "mlm", "other.toml", "--json")
+    said = {"wrote": "other.toml", "next": "lookleft check other.toml"}
+    assert json.loads(capsys.readouterr().out) == said
     with pytest.raises(FileError, match=r"mlm\.toml: is there already"):
         call("cp", "mlm.toml")
     with pytest.raises(InputError, match="did you mean mlm"):

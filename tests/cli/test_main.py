@@ -41,6 +41,7 @@ def test_every_command_explains_itself(name: str) -> None:
     assert done.returncode == 0
     assert f"Usage: lookleft {name}" in done.stdout
     assert "Examples:" in done.stdout
+    assert "--json" in done.stdout
 
 
 def test_the_version_is_the_package_s() -> None:

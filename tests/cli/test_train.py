@@ -176,7 +176,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(
     assert "finishing this step" in told
     assert f"continue with:  lookleft train --resume --out {out}" in told
     run("--resume", "--out", out)
-    assert f"resuming {out} at step 2 (epoch " in capsys.readouterr().err
+    assert f"resuming {out} at step 2 of 3 (epoch " in capsys.readouterr().err
 
 
 def test_an_early_stop_names_the_value_that_was_not_beaten(
@@ -275,9 +275,40 @@ def test_a_run_can_be_ended_where_it_stands(
     assert "1 of 1" in (out / "model" / "README.md").read_text()
 
 
-def test_a_resumed_run_takes_no_other_config(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="leave out demo"):
-        run("demo", "--resume", "--out", str(tmp_path / "run"))
+def test_the_command_of_the_start_goes_on_when_resume_is_put_to_it(
+    pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, out = tmp_path / "my.toml", str(tmp_path / "run")
+    config.write_text(f"[data]\ntrain = {pairs!r}\n[train]\nsteps = 4\n")
+    words = [str(config), "--out", out, *(word for word in SMALL if word != "--json")]
+    run(*words, "--train.steps", "2")
+    capsys.readouterr()
+    run(*words, "--resume", "--train.steps", "3")
+    told = capsys.readouterr().err
+    assert "resuming" in told
+    assert "at step 2" in told
+    assert "says otherwise" not in told
+    run(str(config), "--resume", "--out", out, "--json")
+    captured = capsys.readouterr()
+    assert "says otherwise about" in captured.err
+    assert "train.steps" in captured.err
+    assert json.loads(captured.out) == {"step": 3, "is_finished": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["demo", "--resume", "--out", "nowhere"], "nowhere: there is no run to go on with"),
+        (["my.toml", "--resume"], r"train my\.toml --resume --out FOLDER"),
+    ],
+)
+def test_a_resume_that_finds_no_run_says_what_to_type(
+    words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.toml").write_text("")
+    with pytest.raises(LookleftError, match=message):
+        run(*words)
 
 
 def test_another_order_of_data_is_announced(
@@ -298,9 +329,10 @@ def test_lines_that_are_left_out_are_told_and_logged(
         file.write("one " * 60 + "\tone\n")
     files = ["--data.train", pairs, "--data.dev", pairs]
     run("--out", str(tmp_path / "run"), *files, *SMALL)
-    assert "left out of the training text, 51 lines so far: too many tokens 1 (line 51)" in (
-        capsys.readouterr().err
-    )
+    told = capsys.readouterr().err
+    for part in ("training text", "dev set"):
+        said = f"left out of the {part}, 51 lines so far: too many tokens 1 (line 51)"
+        assert told.count(f"{said}    (--data.max-tokens, --train.tokens)") == 1
     assert "too many tokens 1" in (tmp_path / "run" / "train.log").read_text()
 
 

@@ -149,6 +149,18 @@ def test_a_terminal_is_asked_for_sentences(
     assert prompts == ["src> "] * 7
 
 
+def test_a_terminal_can_be_answered_in_json(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = iter(["home", ":n 2", "home", ":q"])
+    typed(monkeypatch, b"", is_terminal=True)
+    monkeypatch.setattr("builtins.input", lambda prompt: next(lines))
+    translate(str(trained), json_=True)
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["source"], first["target"]) == ("home", "घर")
+    assert len(second["alternatives"]) == 1
+
+
 def test_words_are_told_from_names_of_files(tmp_path: Path) -> None:
     (tmp_path / "a file").touch()
     assert is_file_name(str(tmp_path / "a file"))

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Annotated
+
+from cyclopts import Parameter
+
 from lookleft.cli.drawing import AUTOMATIC, GREEDY, Computing, Drawing
 from lookleft.cli.talk import ask, say, show_pieces, use_threads
 from lookleft.errors import InputError
@@ -14,6 +19,7 @@ def chat(
     max_new: int = 512,
     drawing: Drawing = GREEDY,
     computing: Computing = AUTOMATIC,
+    json_: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     """Talk with MODEL: one message a line; :new forgets the conversation, :q leaves.
 
@@ -31,6 +37,8 @@ def chat(
         What the model is told before the conversation.
     max_new
         The longest reply in tokens.
+    json_
+        Print one JSON object a reply, when it is whole: {"text", "tokens", "finish"}.
     """
     from lookleft.api import load
     from lookleft.generate.chat import Conversation, check_chats, turn_ends
@@ -49,11 +57,16 @@ def chat(
             conversation = Conversation(loaded, writer, system)
             continue
         try:
-            written = show_pieces(conversation.reply(line))
+            written = show_pieces(conversation.reply(line), is_shown=not json_)
         except InputError as error:
+            if json_:
+                print(json.dumps({"error": str(error)}, ensure_ascii=False), flush=True)
             say(f"error: {error}")
             continue
-        if written.finish == "length":
+        if json_:
+            told = {"text": written.text, "tokens": len(written.ids), "finish": written.finish}
+            print(json.dumps(told, ensure_ascii=False), flush=True)
+        elif written.finish == "length":
             is_full = len(written.ids) < max_new
             way_out = (
                 "the model reads no more; :new begins anew" if is_full else "--max-new gives more"

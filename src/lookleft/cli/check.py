@@ -177,10 +177,11 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
     if not data["is_whole"]:
         told.append(("", "note", f"only the first {data['n_train']:,} records were looked at"))
-    if data["n_too_long"]:
-        over = f"{data['n_too_long']:,} pairs longer than {found['max_tokens']} tokens"
-        options = "(--data.max-tokens, --train.tokens)"
-        told.append(("", "note", f"{over} will be left out    {options}"))
+    for part, n_over in (("train", data["n_too_long"]), ("dev", data["n_dev_too_long"])):
+        if n_over:
+            over = f"{n_over:,} pairs of {part} longer than {found['max_tokens']} tokens"
+            options = "(--data.max-tokens, --train.tokens)"
+            told.append(("", "note", f"{over} will be left out    {options}"))
     if data["n_shared"]:
         told.append(("", "note", f"also in train: {data['n_shared']:,} of the dev sentences"))
     if data["target"]["n_not_nfc"]:
@@ -214,6 +215,7 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str, str]]:
         n_fit, budget = cost["steps_that_fit"], f"{cost['minutes']:g} minutes"
         rest = f"{n_fit:,} of them fit into {budget}, the others will be left out"
         text = f"all of them fit into {budget}" if n_fit == cost["steps"] else rest
+        text += ", evaluations not counted"
         told.append(("", "note", f"{text}    (--train.minutes)"))
     return told
 

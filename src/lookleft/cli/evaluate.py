@@ -14,6 +14,7 @@ from lookleft.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from lookleft.bundle import Bundle
+    from lookleft.data.corpus import Corpus, Record
     from lookleft.train.settings import RunSettings
 
 
@@ -77,15 +78,26 @@ def evaluate(
     from lookleft.files import check_writable
 
     use_threads(threads)
+    if beam < 1:
+        raise InputError(f"--beam {beam}: give 1 (greedy) or more")
     bundle = load(model)
     if text is not None:
-        if src or ref:
-            raise InputError("give either --text, or --src and --ref")
+        options: dict[str, object] = {
+            "--src": src,
+            "--ref": ref,
+            "--against": against,
+            "--hyp": hyp,
+            "--out": out,
+        }
+        options |= {"--tokenize": tokenize, "--lowercase": lowercase or None}
+        wrong = [name for name, value in options.items() if value is not None]
+        if wrong:
+            raise InputError(f"{wrong[0]} is for translations: leave it out, or --text")
         result = of_text(model, bundle, text)
     elif src is not None and ref is not None:
         way = tokenize or tokenize_of(model, bundle)
         check_tokenize(way)
-        options = {"tokenize": way, "lowercase": lowercase}
+        counting = {"tokenize": way, "lowercase": lowercase}
         sources, references = read_sides(src, ref)
         if out is not None:
             check_writable(out.parent)
@@ -93,9 +105,9 @@ def evaluate(
         outputs = translated(bundle, sources, beam)
         if out is not None:
             write_lines(out, outputs)
-        result = of_translations(bundle, sources, outputs, references, options)
+        result = of_translations(bundle, sources, outputs, references, counting)
         if other is not None:
-            result["against"] = compared(outputs, other, references, options)
+            result["against"] = compared(outputs, other, references, counting)
         result["beam"] = beam
     else:
         raise InputError("say what to score on: --src F --ref F, or --text F for a language model")
@@ -164,8 +176,6 @@ def translated(bundle: Bundle, sources: Sequence[str], beam: int) -> list[str]:
     from lookleft.generate.request import GREEDY, Beam
     from lookleft.generate.translate import translate
 
-    if beam < 1:
-        raise InputError(f"--beam {beam}: give 1 (greedy) or more")
     method = GREEDY if beam == 1 else Beam(beam, stop="estimate")
     return translate(bundle, sources, method=method)
 
@@ -209,23 +219,38 @@ def read_sides(src: Path, ref: Path) -> tuple[list[str], list[str]]:
     """Sources and references of two files, which must run side by side."""
     from lookleft.data.corpus import ParallelPairs
 
-    pairs = list(ParallelPairs(source=src, target=ref))
+    pairs = whole(ParallelPairs(source=src, target=ref), src)
     return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
 def read_texts(path: Path, end: str | None = None) -> list[str]:
-    """The lines of a file that are not empty, or its documents if such a line ends each."""
-    from lookleft.data.corpus import TextDocuments, TextLines
+    """The texts of a file as training reads them: lines, JSON lines, or documents."""
+    from lookleft.train.corpora import texts_of
 
-    corpus = TextLines(path) if end is None else TextDocuments(path, end)
-    return [line.text for line in corpus]
+    return [line.text for line in whole(texts_of(path, end), path)]
+
+
+def whole(corpus: Corpus[Record], path: Path) -> list[Record]:
+    """All records of a corpus; one without a line that is too long would be scored wrongly."""
+    from lookleft.data.corpus import TOO_LONG
+
+    reader = corpus.read()
+    records = list(reader)
+    if TOO_LONG in reader.summary.left_out:
+        raise FileError(f"{path}: {TOO_LONG}: {reader.summary.left_out[TOO_LONG]}")
+    return records
 
 
 def every_line(path: Path) -> list[str]:
     """All lines of a file, empty ones too."""
     from lookleft.data.lines import read_lines
 
-    return [text or "" for _, text in read_lines(path)]
+    lines = []
+    for number, line in read_lines(path):
+        if line is None:
+            raise FileError(f"{path}:{number}: is too long for one line of text")
+        lines.append(line)
+    return lines
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:

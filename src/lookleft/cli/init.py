@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
 
 from lookleft.cli.recipes import CONFIG
 from lookleft.errors import FileError, InputError
@@ -42,6 +45,7 @@ def init(
     task: Literal["translate", "lm", "mlm"] = "translate",
     src: str = "en",
     tgt: str = "hi",
+    json_: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     """Write a config with every option, and a small data set to try it on.
 
@@ -59,6 +63,8 @@ def init(
         Language to translate from: en or hi.
     tgt
         Language to translate to, or of the text of a language model: en or hi.
+    json_
+        Print {"config", "data", "counts", "next"}.
     """
     check_languages(task, src, tgt)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -86,13 +92,18 @@ def init(
     config = folder / CONFIG
     head = HEAD.format(file=config)
     write_atomically(config, (head + commented_toml(values)).encode("utf-8"))
-    counts = " · ".join(f"{name} {len(pairs):,}" for name, pairs in parts.items())
+    sizes, step = {name: len(pairs) for name, pairs in parts.items()}, f"lookleft check {config}"
+    if json_:
+        found = {"config": str(config), "data": str(folder / "data"), "counts": sizes, "next": step}
+        print(json.dumps(found))
+        return
+    counts = " · ".join(f"{name} {n:,}" for name, n in sizes.items())
     what = "pairs" if task == "translate" else "sentences"
     print(
         f"wrote {config}   every option, with comments\n"
         f"wrote {folder / 'data'}   example {what} ({counts}), licence in "
         f"{folder / 'data' / 'LICENSE'}\n"
-        f"next:  lookleft check {config}",
+        f"next:  {step}",
         file=sys.stderr,
     )
 

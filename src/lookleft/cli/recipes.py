@@ -56,7 +56,12 @@ def show(
     sys.stdout.write(json.dumps(tomllib.loads(text)) + "\n" if json_ else text)
 
 
-def cp(name: str, file: Path | None = None) -> None:
+def cp(
+    name: str,
+    file: Path | None = None,
+    *,
+    json_: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
     """Copy a recipe, to change it.
 
     Examples:
@@ -69,6 +74,8 @@ def cp(name: str, file: Path | None = None) -> None:
         One of the names that `lookleft ls` prints.
     file
         Where to; unset: NAME.toml here. A file that is there already is not touched.
+    json_
+        Print {"wrote", "next"}.
     """
     recipe = find_recipe(name)
     target = file or Path(recipe.name)
@@ -77,7 +84,10 @@ def cp(name: str, file: Path | None = None) -> None:
     if target.exists():
         raise FileError(f"{target}: is there already; give another name: lookleft cp {name} FILE")
     write_atomically(target, recipe.read_bytes())
-    print(f"wrote {target}\nnext:  lookleft check {target}", file=sys.stderr)
+    if json_:
+        print(json.dumps({"wrote": str(target), "next": f"lookleft check {target}"}))
+    else:
+        print(f"wrote {target}\nnext:  lookleft check {target}", file=sys.stderr)
 
 
 def find_config(word: str) -> Path:

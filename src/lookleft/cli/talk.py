@@ -38,15 +38,19 @@ def ask(prompt: str) -> Iterator[str]:
             yield line.strip()
 
 
-def show_pieces(pieces: Generator[str, None, Result]) -> Result:
-    """Print pieces as they come; get what the generator returns."""
+def show_pieces(pieces: Generator[str, None, Result], *, is_shown: bool = True) -> Result:
+    """Print pieces as they come, if they are to be shown; get what the generator returns."""
     while True:
         try:
-            print(next(pieces), end="", flush=True)
+            piece = next(pieces)
         except StopIteration as stop:
-            print()
             result: Result = stop.value
-            return result
+            break
+        if is_shown:
+            print(piece, end="", flush=True)
+    if is_shown:
+        print()
+    return result
 
 
 def use_threads(threads: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -26,13 +27,6 @@ if TYPE_CHECKING:
 PEEKS = (
     "WARNING  model.mask = 'none': this model PEEKS at the future. Its loss will look wonderful "
     "and mean nothing"
-)
-
-# What decides which examples come when.
-ORDER = (
-    *("train.seed", "train.tokens", "train.length", "train.length_warmup"),
-    *("data.train", "data.origins", "data.add_phrases", "data.skip_empty", "data.max_tokens"),
-    *("data.bpe_dropout", "data.stream", "data.dev_share"),
 )
 
 
@@ -97,11 +91,13 @@ def train(
         if remark:
             say(remark)
         if run.is_finished:
-            if world.is_main and not (run.folder / "model").exists():
+            if not run.has_result:
                 run.save_result()  # fewer steps were asked for than it had done
             if world.is_main and not is_concluded(run.folder):
                 conclude(run)  # it was cut short after its last step
             say(nothing_left(run))
+            if json_:
+                print(json.dumps({"step": run.progress.step, "is_finished": True}))
             return
         if run.model.device.type == "cpu" and not are_kernels_compiled():
             say("compiling the kernels of training, once for this machine: some 10 seconds")
@@ -120,26 +116,53 @@ def open_run(
     word: str | None, out: Path | None, given: dict[str, str], world: World, *, is_resume: bool
 ) -> Run:
     """The run that the words ask for; under torchrun, which repeats a command, also a begun one."""
-    if is_resume and word is not None and out is not None:
-        raise InputError(
-            f"--resume goes on with the settings in {out}: leave out {word}, and give what is to "
-            f"change by name, as in --train.steps 9000"
-        )
     if world.size > 1 and out is None:
         raise InputError("several processes need one folder: say which with --out FOLDER")
-    if is_resume or world.from_main(is_begun(word, out, given))[0]:
-        return resumed(word if is_resume else None, out, given, world)
+    if is_resume:
+        run = resumed(run_folder(word, out), given, world)
+        if (
+            word is not None and out is not None
+        ):  # the command of the start, with --resume put to it
+            tell_differences(word, run, given)
+        return run
+    if out is not None and world.from_main(is_begun(word, out, given))[0]:
+        return resumed(out, given, world)
     return started(word, out, given, world)
 
 
-def is_begun(word: str | None, out: Path | None, given: dict[str, str]) -> bool:
+def run_folder(word: str | None, out: Path | None) -> Path:
+    """The folder of the run to go on with: --out, else the word, else the newest."""
+    folder = out or (Path(word) if word else newest_run())
+    if (folder / "config.toml").is_file():
+        return folder
+    if out is None and word is not None and not folder.is_dir():
+        raise InputError(f"say which run is to go on: lookleft train {word} --resume --out FOLDER")
+    raise FileError(f"{folder}: there is no run to go on with; to begin one, leave out --resume")
+
+
+def tell_differences(word: str, run: Run, given: dict[str, str]) -> None:
+    """Say which settings of a run differ from the config named beside it: the run keeps its own."""
+    from lookleft.train.keys import all_keys, changed_keys
+    from lookleft.train.settings import read_settings
+
+    asked = read_settings(config_file(word), given).as_begun(run.settings)
+    differing = changed_keys(asked, run.settings, [key.path for key in all_keys()])
+    if differing:
+        say(
+            f"{word} says otherwise about {', '.join(differing)}: the run keeps its own settings; "
+            f"to change one, give it by name, as in --train.steps 9000"
+        )
+
+
+def is_begun(word: str | None, out: Path, given: dict[str, str]) -> bool:
     """True if torchrun started this process and the folder holds the very run that is asked for."""
     from lookleft.train.settings import read_settings
     from lookleft.train.world import is_under_torchrun
 
-    if out is None or not is_under_torchrun() or not (out / "config.toml").exists():
+    if not is_under_torchrun() or not (out / "config.toml").exists():
         return False
-    return read_settings(out / "config.toml").is_asked_for(read_settings(config_file(word), given))
+    begun = read_settings(out / "config.toml")
+    return read_settings(config_file(word), given).as_begun(begun) == begun
 
 
 def config_file(word: str | None) -> Path | None:
@@ -195,25 +218,26 @@ def started(word: str | None, out: Path | None, given: dict[str, str], world: Wo
     return run
 
 
-def resumed(word: str | None, out: Path | None, given: dict[str, str], world: World) -> Run:
-    """A run taken up again, announced. Its folder may be given as a word or as --out."""
-    from lookleft.train.keys import changed_keys
+def resumed(folder: Path, given: dict[str, str], world: World) -> Run:
+    """A run taken up again, announced."""
+    from lookleft.train.report import clock
     from lookleft.train.run import Run
-    from lookleft.train.settings import read_settings
 
-    folder = out or (Path(word) if word else newest_run())
-    before = read_settings(folder / "config.toml")
     run = Run.resume(folder, given, world)
-    reordering = changed_keys(before, run.settings, ORDER)
     train, progress = run.settings.train, run.progress
-    words = [f"resuming {folder} at step {progress.step:,} (epoch {progress.position['epoch']})"]
+    where = f"at step {progress.step:,} of {run.n_steps:,} (epoch {progress.position['epoch']})"
+    words = [f"resuming {folder} {where}"]
+    if progress.step:
+        pace = progress.seconds / train.objective.n_passes(0, progress.step)
+        left = clock(pace * train.objective.n_passes(progress.step, run.n_steps))
+        words.append(f"{left} left at the pace so far")
     if train.patience:
         words.append(f"patience {progress.n_without_gain}/{train.patience}")
     if progress.best is not None:
         words.append(f"best dev {train.choose} {progress.best:.4g}")
     n_before = progress.position["n_processes"]
-    if reordering:
-        words.append(f"another order of data than before: {', '.join(reordering)} changed")
+    if run.reordered:
+        words.append(f"another order of data than before: {', '.join(run.reordered)} changed")
     elif n_before == world.size or not progress.step:
         words.append("same order of data as an uninterrupted run")
     else:
@@ -231,17 +255,30 @@ def follow(run: Run, asked: list[int], *, as_json: bool, is_plain: bool) -> None
     from lookleft.train.samples import samples_of
 
     run.judge = make_judge(run.settings)
-    is_told = False
+    told: dict[str, str] = {}
+    epoch = -1
     with make_display(run, as_json=as_json, is_plain=is_plain) as display:
         for event in run.train(lambda: bool(asked)):
-            if run.read.left_out and not is_told:
-                is_told = True
-                n_lines = f"{run.read.n_given:,} lines so far"
-                tell(run.folder, f"left out of the training text, {n_lines}: {run.read}")
+            if event.epoch > epoch:  # not each time: much may be left out of a large corpus
+                epoch = event.epoch
+                tell_left_out(run, told)
             if event.steps_that_fit is not None and run.fit is not None:
                 tell(run.folder, run.fit.in_words(event.step))
             display.show(event, samples_of(run.folder, event.step))
             log(run.folder, plain_line(run, event), has_time=True)
+    tell_left_out(run, told)
+
+
+def tell_left_out(run: Run, told: dict[str, str]) -> None:
+    """Say which lines were left out of the data, and note it in `told`; what is no news is not."""
+    from lookleft.data.corpus import TOO_MANY
+
+    for what, read in (("training text", run.read), ("dev set", run.read_dev)):
+        if read.left_out and told.get(what) != str(read):
+            told[what] = str(read)
+            hint = "    (--data.max-tokens, --train.tokens)" if TOO_MANY in read.left_out else ""
+            n_lines = f"{read.n_given:,} lines so far"
+            tell(run.folder, f"left out of the {what}, {n_lines}: {read}{hint}")
 
 
 def stopped(run: Run) -> str:
@@ -257,7 +294,7 @@ def nothing_left(run: Run) -> str:
     """What to say when a run that has ended is taken up again."""
     train, step = run.settings.train, run.progress.step
     is_early, fit = step < run.n_steps, run.fit
-    more = f"--train.steps {2 * train.steps}"
+    more = f"--train.steps {2 * max(train.steps, step)}"
     if fit is not None and fit.n_fit < train.steps:
         more = f"--train.minutes {2 * fit.minutes:g}"
     more += " --train.patience 0" if is_early else ""
@@ -336,8 +373,13 @@ def parse_words(words: tuple[str, ...]) -> tuple[str | None, dict[str, str]]:
 
 
 def newest_run() -> Path:
-    """The run that was changed last."""
-    runs = sorted(Path("runs").glob("*/config.toml"), key=lambda f: f.stat().st_mtime)
+    """The run that was worked on last."""
+    runs = [file.parent for file in Path("runs").glob("*/config.toml")]
     if not runs:
         raise FileError("runs: there is no run to resume here; say which with --out FOLDER")
-    return runs[-1].parent
+
+    def last_change(run: Path) -> float:
+        files = (run / "config.toml", run / "train.log")
+        return max(file.stat().st_mtime for file in files if file.exists())
+
+    return max(runs, key=last_change)

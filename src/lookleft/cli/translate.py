@@ -142,7 +142,7 @@ def translate(
             raise found
         shown.show(text, found)
     elif text is None and sys.stdin.isatty():
-        _converse(translator, loaded.languages[0] or from_ or "src", model or DEFAULT)
+        _converse(translator, loaded.languages[0] or from_ or "src", model or DEFAULT, shown)
     else:
         _translate_lines(translator, text, shown, None if quiet else label)
 
@@ -236,7 +236,7 @@ def _decoded(raw_lines: BinaryIO) -> Iterator[str | InputError]:
             yield InputError(f"is not UTF-8: {error.reason}")
 
 
-def _converse(translator: Translator, language: str, model: str) -> None:
+def _converse(translator: Translator, language: str, model: str, shown: _Shown) -> None:
     """Ask for sentences until the end."""
     from lookleft.generate.request import Beam
 
@@ -249,18 +249,22 @@ def _converse(translator: Translator, language: str, model: str) -> None:
                 say("    :n takes a number from 1 to 16, as in  :n 3")
                 continue
             n_shown, method = int(count), translator.options.method
+            shown = _Shown(shown.is_json, n_shown)
             beam = method if isinstance(method, Beam) else Beam(1)
             beam = replace(beam, width=max(n_shown, beam.width), n_best=n_shown)
             translator = translator.with_method(beam)
             continue
         if line == ":why":
-            shown = f'    lookleft explain {model} --src "{last}" --text'
-            say(shown if last else "    translate first")
+            command = f'    lookleft explain {model} --src "{last}" --text'
+            say(command if last else "    translate first")
             continue
         last, begin = line, time.monotonic()
         [(_, found)] = translator.each([line])
         if isinstance(found, InputError):
             say(f"    {found}")
+            continue
+        if shown.is_json:
+            shown.show(line, found[:n_shown])
             continue
         milliseconds = 1000 * (time.monotonic() - begin)
         for one in found[:n_shown]:
