@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
+from lookleft.files import read_json
+from lookleft.tensors import read_tensors
+from lookleft.train.checkpoint import Progress, find_checkpoints, is_sound
 from lookleft.train.settings import RunSettings, read_settings
 
 WORDS = ["one", "two", "three", "four", "five", "six"]
@@ -45,13 +53,49 @@ def write_texts(path: Path) -> Path:
     return path
 
 
-def small_settings(file: Path, **changes: str) -> RunSettings:
+def small_settings(file: Path, *, base: Mapping[str, str] = SMALL, **changes: str) -> RunSettings:
     """The settings of a small run that trains and measures on one file; `train__lr` is train.lr."""
     data = {"data.train": str(file), "data.dev": str(file)}
     given = {name.replace("__", "."): value for name, value in changes.items()}
-    return read_settings(None, SMALL | data | given)
+    return read_settings(None, data | dict(base) | given)
 
 
 def as_words(settings: dict[str, str]) -> list[str]:
     """Settings as they are typed."""
     return [word for name, value in settings.items() for word in (f"--{name}", value)]
+
+
+def differences(one: Path, other: Path) -> list[str]:
+    """What two run folders do not end with alike, bit for bit; of equal runs there is nothing.
+
+    The last checkpoint counts, not model/ alone: that may hold the best weights, which are older
+    than the moment at which one of the two runs was stopped.
+    """
+    ours, theirs = end_of(one), end_of(other)
+    named = [
+        name
+        for name in sorted(ours.keys() | theirs.keys())
+        if name not in ours or name not in theirs or not torch.equal(ours[name], theirs[name])
+    ]
+    return named + ["progress"] * (progress_of(one) != progress_of(other))
+
+
+def end_of(folder: Path) -> dict[str, Tensor]:
+    """All tensors that a run ends with: the result, and what training would go on with."""
+    last = find_checkpoints(folder / "checkpoints")[0]
+    assert is_sound(last), last
+    files = sorted(last.glob("*.safetensors"))
+    assert [file.name for file in files] == ["model.safetensors", "training.safetensors"]
+    files.append(folder / "model" / "model.safetensors")
+    return {
+        f"{file.relative_to(folder)}: {name}": tensor
+        for file in files
+        for name, tensor in read_tensors(file).items()
+    }
+
+
+def progress_of(folder: Path) -> Progress:
+    """How far the last checkpoint of a run is, without how long that took."""
+    last = find_checkpoints(folder / "checkpoints")[0]
+    found = Progress(**read_json(last / "progress.json", max_bytes=100_000, max_depth=4))
+    return replace(found, seconds=0.0, evaluation_seconds=None)

@@ -17,6 +17,7 @@ from lookleft.bundle import Bundle, Layout
 from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, Relative
 from lookleft.data.batch import Batch, pad_rows
 from lookleft.errors import ConfigError, FileError, LookleftError
+from lookleft.interop.hf.folder import MAX_CONFIG_BYTES, MAX_CONFIG_DEPTH
 from lookleft.models import AnyConfig, build, presets
 from lookleft.tensors import FILE_NAME, INDEX_NAME, read_tensors
 from lookleft.text.tokenizer import Tokenizer
@@ -89,6 +90,41 @@ def test_a_config_that_lies_is_refused(
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(LookleftError, match=message):
         lookleft.load(tmp_path)
+
+
+@pytest.mark.parametrize("layout", ["llama", "lookleft"])
+def test_a_config_is_read_up_to_the_limit_and_refused_beyond_it(
+    layout: str, tmp_path: Path
+) -> None:
+    assert (MAX_CONFIG_BYTES, MAX_CONFIG_DEPTH) == (1_000_000, 32)  # as promised
+    config, kind = WRITTEN[layout]
+    Bundle(build(config)).save(tmp_path, layout=kind)
+    path = tmp_path / "config.json"
+    good = path.read_bytes()
+    path.write_bytes(good.ljust(MAX_CONFIG_BYTES))
+    assert lookleft.load(tmp_path).network.config.d_model == config.d_model
+    path.write_bytes(good.ljust(MAX_CONFIG_BYTES + 1))
+    with pytest.raises(FileError, match="has 1,000,001 bytes, the limit is 1,000,000"):
+        lookleft.load(tmp_path)
+
+
+@pytest.mark.parametrize("layout", ["llama", "lookleft"])
+def test_a_config_that_is_nested_too_deep_is_refused(layout: str, tmp_path: Path) -> None:
+    config, kind = WRITTEN[layout]
+    Bundle(build(config)).save(tmp_path, layout=kind)
+    path = tmp_path / "config.json"
+    good = json.loads(path.read_text())
+
+    def load_with(depth: int) -> None:
+        nested = json.loads("[" * (depth - 1) + "]" * (depth - 1))  # in the object around it
+        path.write_text(json.dumps(good | {"positions": nested, "rope_parameters": nested}))
+        lookleft.load(tmp_path)
+
+    with pytest.raises(FileError, match=r"config\.json: is nested deeper than 32"):
+        load_with(MAX_CONFIG_DEPTH + 1)
+    with pytest.raises(LookleftError) as caught:  # what stands there is wrong at any depth
+        load_with(MAX_CONFIG_DEPTH)
+    assert "nested deeper" not in str(caught.value)
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:

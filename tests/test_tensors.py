@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from safetensors.torch import save
 from lookleft.errors import FileError, LookleftError
 from lookleft.tensors import (
     DTYPES,
+    MAX_HEADER,
     MAX_TENSORS,
     TensorFile,
     read_folder,
@@ -122,6 +124,35 @@ def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x")
     with pytest.raises(FileError, match="is not a regular file"):
         read_tensors(tmp_path / "x")
+
+
+def write_with_long_header(path: Path, length: int) -> None:
+    """A file of which nothing but the length of its header can be wrong: it ends in spaces."""
+    text = json.dumps({"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", length) + text.ljust(length) + b"\0" * 8)
+
+
+def test_a_header_is_read_up_to_the_limit_and_refused_beyond_it(tmp_path: Path) -> None:
+    write_with_long_header(tmp_path / "longest", MAX_HEADER)
+    assert torch.equal(read_tensors(tmp_path / "longest")["a"], torch.zeros(2))
+    write_with_long_header(tmp_path / "longer", MAX_HEADER + 1)
+    with pytest.raises(FileError, match=r"declares a header of 10,000,001 \(limit 10,000,000\)"):
+        read_tensors(tmp_path / "longer")
+
+
+def test_a_header_that_is_too_long_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """A hole in the file is no memory, but 11 MB of it would be."""
+    with (tmp_path / "x").open("wb") as file:
+        file.write(struct.pack("<Q", 11_000_000))
+        file.truncate(12_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileError, match=r"a header of 11,000,000 \(limit 10,000,000\)"):
+            read_tensors(tmp_path / "x")
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_too_many_tensors_are_refused(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_every_recipe_is_a_valid_config_that_says_what_it_is(name: str) -> None:
     read_settings(find_recipes()[name])
 
 
-def test_recipes_with_real_data_find_their_files(shared_data: Path) -> None:
+def test_recipes_with_real_data_find_their_files(corpora: Path) -> None:
     folders = {
         "multi30k-en-de": "multi30k",
         "multi30k-en-de-best": "multi30k",
@@ -137,7 +137,7 @@ def test_recipes_with_real_data_find_their_files(shared_data: Path) -> None:
     }
     assert set(folders) <= set(find_recipes())
     for name, folder in folders.items():
-        given = {"data.dir": str(shared_data / folder)}
+        given = {"data.dir": str(corpora / folder)}
         settings = read_settings(find_recipes()[name], given)
         assert settings.data.dev_set is not None
         for part in ("train", "dev"):

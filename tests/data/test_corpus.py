@@ -222,10 +222,10 @@ def test_drifted_sides_give_both_counts_and_the_empty_line(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("shorter", ["en", "de"])
 def test_a_lost_line_of_real_text_is_found_nearby(
-    shorter: str, shared_data: Path, tmp_path: Path
+    shorter: str, corpora: Path, tmp_path: Path
 ) -> None:
     for language in ("en", "de"):
-        text = gzip.decompress((shared_data / "multi30k" / f"val.{language}.gz").read_bytes())
+        text = gzip.decompress((corpora / "multi30k" / f"val.{language}.gz").read_bytes())
         lines = text.decode().splitlines(keepends=True)
         if language == shorter:
             del lines[499]
@@ -236,13 +236,13 @@ def test_a_lost_line_of_real_text_is_found_nearby(
     assert abs(place - 500) <= 10
 
 
-def test_the_real_corpora_read_whole(shared_data: Path) -> None:
-    folder = shared_data / "multi30k"
+def test_the_real_corpora_read_whole(corpora: Path) -> None:
+    folder = corpora / "multi30k"
     assert len(list(ParallelPairs(folder / "train.en.gz", folder / "train.de.gz"))) == 29_000
-    reader = TsvPairs(shared_data / "en-hi" / "train.tsv.gz").read()
+    reader = TsvPairs(corpora / "en-hi" / "train.tsv.gz").read()
     assert sum(1 for _ in reader) == 135_051
     assert not reader.summary.left_out
-    assert len(list(TextDocuments(shared_data / "tinystories" / "valid.txt"))) == 101
+    assert len(list(TextDocuments(corpora / "tinystories" / "valid.txt"))) == 101
 
 
 @settings(deadline=10_000, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -143,8 +143,8 @@ def test_smollm_cuts_text_as_transformers_does(smollm: Pair) -> None:
 
 
 @pytest.fixture(scope="module")
-def stories(shared_data: Path) -> Path:
-    return shared_data / "weights" / "stories260K"
+def stories(corpora: Path) -> Path:
+    return corpora / "weights" / "stories260K"
 
 
 def read_llama2c(path: Path) -> DecoderOnly:

@@ -136,9 +136,9 @@ def llama2c_vocabulary(file: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("add_space_prefix", [True, False])
 def test_sentencepiece_ids_are_those_of_llama_cpp(
-    add_space_prefix: bool, shared_data: Path, tmp_path: Path
+    add_space_prefix: bool, corpora: Path, tmp_path: Path
 ) -> None:
-    parts = llama2c_vocabulary(shared_data / "weights" / "stories260K" / "tok512.bin")
+    parts = llama2c_vocabulary(corpora / "weights" / "stories260K" / "tok512.bin")
 
     def write(writer: Any) -> None:
         writer.add_tokenizer_model("llama")
@@ -157,15 +157,15 @@ def test_sentencepiece_ids_are_those_of_llama_cpp(
         specials=Specials(unk=0, bos=1, eos=2),
         add_space_prefix=add_space_prefix,
     )
-    stories = (shared_data / "tinystories" / "valid.txt").read_text("utf-8").split("\n\n")[:30]
+    stories = (corpora / "tinystories" / "valid.txt").read_text("utf-8").split("\n\n")[:30]
     for text in (*TEXTS, *random_texts(200), *stories):
         assert ours.encode(text) == expected(text), text
         assert ours.decode(ours.encode(text)) == text
     assert ours.encode("Once", template=True)[0] == 1
 
 
-def test_types_left_out_are_guessed_from_names_and_roles(shared_data: Path) -> None:
-    parts = llama2c_vocabulary(shared_data / "weights" / "stories260K" / "tok512.bin")
+def test_types_left_out_are_guessed_from_names_and_roles(corpora: Path) -> None:
+    parts = llama2c_vocabulary(corpora / "weights" / "stories260K" / "tok512.bin")
     specials = Specials(unk=0, bos=1, eos=2)
     told = Tokenizer.from_parts(model="llama", **parts, specials=specials)
     guessed = Tokenizer.from_parts(model="llama", **{**parts, "types": None}, specials=specials)

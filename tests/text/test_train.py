@@ -56,8 +56,8 @@ def test_the_commonest_characters_get_the_places() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_texts_give_the_same_file(kind: Kind, shared_data: Path, tmp_path: Path) -> None:
-    pairs = list(islice(TsvPairs(shared_data / "en-hi" / "valid.tsv.gz"), 300))
+def test_the_same_texts_give_the_same_file(kind: Kind, corpora: Path, tmp_path: Path) -> None:
+    pairs = list(islice(TsvPairs(corpora / "en-hi" / "valid.tsv.gz"), 300))
     for name in ("one", "two"):
         texts = (text for pair in pairs for text in (pair.source, pair.target))
         Tokenizer.train(texts, kind=kind, vocab_size=600).save(tmp_path / name)
@@ -65,8 +65,8 @@ def test_the_same_texts_give_the_same_file(kind: Kind, shared_data: Path, tmp_pa
     assert one == two
 
 
-def test_learned_pieces_shorten_real_hindi(shared_data: Path) -> None:
-    pairs = islice(TsvPairs(shared_data / "en-hi" / "valid.tsv.gz"), 500)
+def test_learned_pieces_shorten_real_hindi(corpora: Path) -> None:
+    pairs = islice(TsvPairs(corpora / "en-hi" / "valid.tsv.gz"), 500)
     hindi = [pair.target for pair in pairs]
     lengths = {
         kind: sum(map(len, Tokenizer.train(hindi, kind=kind, vocab_size=1_500).encode_batch(hindi)))

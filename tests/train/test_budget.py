@@ -6,11 +6,12 @@ Time is counted, never taken: a step is a second of a clock that looks at the ru
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from small_runs import STOPPABLE, write_pairs
+from small_runs import STOPPABLE, differences, small_settings, write_pairs
 
 import lookleft
 from lookleft.bundle import Bundle
@@ -21,7 +22,7 @@ from lookleft.train.judge import Opinion
 from lookleft.train.objective import Objective
 from lookleft.train.report import to_html
 from lookleft.train.run import Run
-from lookleft.train.settings import RunSettings, TrainSettings, read_settings
+from lookleft.train.settings import TrainSettings, read_settings
 from lookleft.train.world import World
 
 LONG = STOPPABLE | {
@@ -32,6 +33,7 @@ LONG = STOPPABLE | {
     "train.warmup": "2",
     "train.schedule": "cosine",
 }
+settings_for = partial(small_settings, base=LONG)
 DECIDED = 7  # the first step at which a tenth of what is left of the minute has been measured
 N_FIT = 49  # 58.2 s, of which 11 are for these steps and two evaluations, at 1.1 s a step
 
@@ -39,11 +41,6 @@ N_FIT = 49  # 58.2 s, of which 11 are for these steps and two evaluations, at 1.
 @pytest.fixture
 def pairs(tmp_path: Path) -> Path:
     return write_pairs(tmp_path / "pairs.tsv")
-
-
-def settings_for(pairs: Path, **changes: str) -> RunSettings:
-    data = {"data.train": str(pairs), "data.dev": str(pairs)}
-    return read_settings(None, LONG | data | {k.replace("__", "."): v for k, v in changes.items()})
 
 
 class Seconds:
@@ -62,15 +59,6 @@ class Seconds:
     def judge(self, bundle: Bundle) -> Opinion:
         self.n_evaluations += 1
         return Opinion()
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return lookleft.load(folder).network.state_dict()
-
-
-def same_end(one: Path, other: Path) -> bool:
-    first, second = weights(one), weights(other)
-    return all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_a_run_is_fitted_into_its_minutes_and_its_rate_falls_to_the_end(
@@ -127,7 +115,7 @@ def test_a_run_stopped_after_the_decision_ends_bit_for_bit_the_same(
     Seconds(again, step=3.0)  # a slower machine
     list(again.train())
     assert (again.n_steps == N_FIT) == (stop >= DECIDED)
-    assert same_end(whole.folder, again.folder) == (stop >= DECIDED)
+    assert (differences(whole.folder, again.folder) == []) == (stop >= DECIDED)
 
 
 def test_what_was_spent_before_a_pause_counts(pairs: Path, tmp_path: Path) -> None:

@@ -55,20 +55,22 @@ def test_a_run_taken_up_is_bit_identical(
         for record in train_steps(model, groups, optimizers, schedule, first_step=first):
             yield record.step + 1
 
-    torch.manual_seed(7)  # dropout
+    torch.manual_seed(7)
     model = make_model(0)
     optimizers = make_optimizers(model, lr=0.01, matrix_lr=matrix_lr)
     for done in run(model, optimizers, 0):
         if done == 5:
             save_checkpoint(tmp_path, model, optimizers, Progress(done, {"line": 3}))
+            chance = torch.get_rng_state()
 
-    torch.manual_seed(99)
+    torch.manual_seed(99)  # somewhere else, to be put back
     again = make_model(1)
     others = make_optimizers(again, lr=0.01, matrix_lr=matrix_lr)
     checkpoint = newest_sound(tmp_path)
     assert checkpoint is not None
     progress = load_checkpoint(checkpoint, again, others)
     assert progress == Progress(5, {"line": 3})
+    assert torch.equal(torch.get_rng_state(), chance)
     list(run(again, others, progress.step))
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, again.state_dict()[name]), name

@@ -69,15 +69,13 @@ def test_the_report_is_there_after_every_evaluation_and_needs_nothing_else(folde
 
 def test_every_drawing_of_the_report_is_sound_xml(folder: Path) -> None:
     drawings = re.findall(r"<svg class=\"chart\".*?</svg>", to_html(folder), re.DOTALL)
+    assert len(drawings) == 4  # loss, quality, rate, speed
     for drawing in drawings:
         root = ElementTree.fromstring(drawing)
         assert root.get("aria-label")
-        numbers = [
-            float(n)
-            for n in re.findall(
-                r"-?\d+\.\d", "".join(path.get("d", "") for path in root.iter("path"))
-            )
-        ]
+        paths = [path.get("d", "") for path in root.iter("path")]
+        numbers = [float(n) for path in paths for n in re.findall(r"-?\d+\.\d", path)]
+        assert len(numbers) >= 4, drawing  # a curve has two points at least, of two numbers each
         assert all(0 <= n <= 400 for n in numbers)
 
 

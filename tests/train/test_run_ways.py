@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 import torch
-from small_runs import STOPPABLE, WORDS, write_pairs
+from small_runs import STOPPABLE, WORDS, differences, small_settings, write_pairs
 from torch import Tensor
 from transformers import BertForMaskedLM
 
@@ -17,6 +18,7 @@ from lookleft.data.batch import Batch, as_rows
 from lookleft.errors import ConfigError
 from lookleft.models import EncoderOnly
 from lookleft.tensors import read_tensors
+from lookleft.train import replicas
 from lookleft.train.loop import DivergedError
 from lookleft.train.prepare import is_begun_with
 from lookleft.train.run import Run
@@ -40,6 +42,7 @@ WAYS = {
     },
     "own words": {"train.own_words": "0.5", "train.own_words_warmup": "4"},
     "moving average": {"train.ema": "0.9"},
+    "moving average, side by side": {"train.ema": "0.9", "train.accumulate": "2"},
     "mean of checkpoints": {"train.average": "3"},
     "bfloat16": {"train.precision": "bfloat16"},
     "bfloat16 side by side": {"train.precision": "bfloat16", "train.accumulate": "2"},
@@ -50,50 +53,74 @@ WAYS = {
 
 
 @pytest.fixture
-def corpora(tmp_path: Path) -> dict[str, Path]:
+def files(tmp_path: Path) -> dict[str, Path]:
     pairs, texts = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "texts.txt"
     lines = [f"{a} {b} {b} {a} {a} {b} {b} {a}\n" for a in WORDS for b in WORDS]
     texts.write_text("".join(lines), encoding="utf-8")
     return {"translate": pairs, "lm": texts, "mlm": texts}
 
 
-def settings_for(corpora: dict[str, Path], changes: dict[str, str]) -> RunSettings:
-    file = str(corpora[changes.get("task", "translate")])
-    return read_settings(None, SMALL | {"data.train": file, "data.dev": file} | changes)
+def settings_for(files: dict[str, Path], changes: dict[str, str]) -> RunSettings:
+    return small_settings(files[changes.get("task", "translate")], base=SMALL | changes)
 
 
 def weights(folder: Path) -> dict[str, Tensor]:
     return lookleft.load(folder).network.state_dict()
 
 
-def are_equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
-    return all(torch.equal(one[name], other[name]) for name in one)
+@pytest.fixture
+def beside(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """All micro-batches of a step run at once, as on many threads; filled with how many did.
+
+    Tests have one thread, on which they would run one after another.
+    """
+    ran: list[int] = []
+    real = replicas.threads_for
+
+    def noted(n: int) -> AbstractContextManager[None]:
+        ran.append(n)
+        return real(n)
+
+    monkeypatch.setattr(replicas, "threads_for", noted)
+    monkeypatch.setattr("lookleft.train.run.n_replicas", lambda accumulate, *_: accumulate)
+    return ran
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_stopped_and_taken_up_it_ends_bit_for_bit_the_same(
-    way: str, corpora: dict[str, Path], tmp_path: Path
+    way: str, files: dict[str, Path], tmp_path: Path, beside: list[int]
 ) -> None:
-    settings = settings_for(corpora, WAYS[way])
+    settings = settings_for(files, WAYS[way])
     *_, last = Run.start(tmp_path / "whole", settings).train()
     assert last.dev_loss is not None
     assert math.isfinite(last.dev_loss)
     cut = Run.start(tmp_path / "cut", settings)
     list(cut.train(is_stop_asked=lambda: cut.progress.step == 5))
-    torch.manual_seed(99)
     again = Run.resume(tmp_path / "cut")
     assert again.progress.step == 5
     *_, last_again = again.train()
     assert last_again.dev_loss == last.dev_loss
-    assert are_equal(weights(tmp_path / "whole"), weights(tmp_path / "cut"))
+    assert differences(tmp_path / "whole", tmp_path / "cut") == []
+    assert beside == ([2] * (8 + 5 + 3) if "side by side" in way else [])
+
+
+def test_micro_batches_side_by_side_train_what_they_train_one_after_another(
+    files: dict[str, Path], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    settings = settings_for(files, {"train.accumulate": "2"})
+    list(Run.start(tmp_path / "in a row", settings).train())
+    beside = request.getfixturevalue("beside")
+    list(Run.start(tmp_path / "beside", settings).train())
+    assert beside == [2] * 8
+    assert differences(tmp_path / "in a row", tmp_path / "beside") == []
 
 
 def test_a_run_keeps_the_precision_that_it_found(
-    corpora: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also on a machine without the units: there it is slow, and not another run."""
-    asked = settings_for(corpora, {"train.precision": "auto"})
-    explicit = settings_for(corpora, {"train.precision": "bfloat16"})
+    asked = settings_for(files, {"train.precision": "auto"})
+    explicit = settings_for(files, {"train.precision": "bfloat16"})
     list(Run.start(tmp_path / "explicit", explicit).train())
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
     run = Run.start(tmp_path / "found", asked)
@@ -101,19 +128,19 @@ def test_a_run_keeps_the_precision_that_it_found(
     list(run.train(is_stop_asked=lambda: run.progress.step == 5))
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": False})
     list(Run.resume(tmp_path / "found").train())
-    assert are_equal(weights(tmp_path / "explicit"), weights(tmp_path / "found"))
+    assert differences(tmp_path / "explicit", tmp_path / "found") == []
     assert is_begun_with(tmp_path / "found", asked)  # torchrun repeats its command
-    assert not is_begun_with(tmp_path / "found", settings_for(corpora, {}))
+    assert not is_begun_with(tmp_path / "found", settings_for(files, {}))
     again = Run.resume(tmp_path / "found", {"train.precision": "auto"})
     assert again.settings.train.precision == "float32"
     assert read_settings(tmp_path / "found" / "config.toml") == again.settings
 
 
-def test_both_precisions_learn_alike(corpora: dict[str, Path], tmp_path: Path) -> None:
+def test_both_precisions_learn_alike(files: dict[str, Path], tmp_path: Path) -> None:
     changes = {"train.steps": "60", "train.eval_every": "60", "model.dropout": "0.0"}
     losses = {}
     for precision in ("float32", "bfloat16"):
-        settings = settings_for(corpora, changes | {"train.precision": precision})
+        settings = settings_for(files, changes | {"train.precision": precision})
         events = list(Run.start(tmp_path / precision, settings).train())
         losses[precision] = [events[0].loss, events[-1].dev_loss]
     (first, exact), (_, rough) = losses["float32"], losses["bfloat16"]
@@ -123,10 +150,10 @@ def test_both_precisions_learn_alike(corpora: dict[str, Path], tmp_path: Path) -
 
 
 def test_the_mean_of_the_last_checkpoints_becomes_the_model(
-    corpora: dict[str, Path], tmp_path: Path
+    files: dict[str, Path], tmp_path: Path
 ) -> None:
     folder = tmp_path / "run"
-    *_, measured, last = Run.start(folder, settings_for(corpora, {"train.average": "3"})).train()
+    *_, measured, last = Run.start(folder, settings_for(files, {"train.average": "3"})).train()
     kept = sorted((folder / "averaging").iterdir())
     assert [f.name for f in kept] == ["step-00000004", "step-00000006", "step-00000008"]
     tensors = [read_tensors(f / "model.safetensors") for f in kept]
@@ -141,11 +168,11 @@ def test_the_mean_of_the_last_checkpoints_becomes_the_model(
 
 
 def test_weights_of_an_abandoned_future_are_not_averaged(
-    corpora: dict[str, Path], tmp_path: Path
+    files: dict[str, Path], tmp_path: Path
 ) -> None:
     """A run taken up at an older checkpoint, with another rate, must not meet its old self."""
     folder = tmp_path / "run"
-    list(Run.start(folder, settings_for(corpora, {"train.average": "3"})).train())
+    list(Run.start(folder, settings_for(files, {"train.average": "3"})).train())
     for name in ("step-00000006", "step-00000008"):
         (folder / "checkpoints" / name / "manifest.json").write_text("{}")
     (folder / "averaging" / "step-00000004" / "manifest.json").write_text("{}")
@@ -157,23 +184,23 @@ def test_weights_of_an_abandoned_future_are_not_averaged(
 
 
 def test_the_moving_average_is_what_is_measured_and_kept(
-    corpora: dict[str, Path], tmp_path: Path
+    files: dict[str, Path], tmp_path: Path
 ) -> None:
     plain, averaged = tmp_path / "plain", tmp_path / "averaged"
-    *_, one = Run.start(plain, settings_for(corpora, {})).train()
-    *_, other = Run.start(averaged, settings_for(corpora, {"train.ema": "0.9"})).train()
+    *_, one = Run.start(plain, settings_for(files, {})).train()
+    *_, other = Run.start(averaged, settings_for(files, {"train.ema": "0.9"})).train()
     assert one.loss == other.loss  # following the weights changes no step
     assert one.dev_loss != other.dev_loss
     assert (one.ema, other.ema) == (None, 0.9)
     assert json.loads((averaged / "scores.json").read_text())["ema"] == 0.9
-    assert not are_equal(weights(plain), weights(averaged))
+    assert any(not torch.equal(t, weights(averaged)[name]) for name, t in weights(plain).items())
 
 
 def test_a_masked_token_model_is_measured_on_the_same_tokens_each_time(
-    corpora: dict[str, Path], tmp_path: Path
+    files: dict[str, Path], tmp_path: Path
 ) -> None:
     settings = settings_for(
-        corpora, {"task": "mlm", "train.lr": "1e-12", "train.eval_every": "1", "train.length": "32"}
+        files, {"task": "mlm", "train.lr": "1e-12", "train.eval_every": "1", "train.length": "32"}
     )
     losses = [event.dev_loss for event in Run.start(tmp_path / "run", settings).train()]
     assert len(losses) == 8
@@ -181,11 +208,11 @@ def test_a_masked_token_model_is_measured_on_the_same_tokens_each_time(
 
 
 def test_a_masked_token_model_learns_and_loads_as_bert(
-    corpora: dict[str, Path], tmp_path: Path
+    files: dict[str, Path], tmp_path: Path
 ) -> None:
     changes = {"task": "mlm", "train.length": "32", "train.steps": "60", "model.dropout": "0.0"}
     changes |= {"train.tokens": "512", "train.eval_every": "30", "train.lr": "0.02"}
-    events = list(Run.start(tmp_path / "run", settings_for(corpora, changes)).train())
+    events = list(Run.start(tmp_path / "run", settings_for(files, changes)).train())
     first, last = (event.dev_loss for event in events if event.dev_loss is not None)
     assert first is not None
     assert last is not None
@@ -202,9 +229,9 @@ def test_a_masked_token_model_learns_and_loads_as_bert(
 
 
 def test_a_loss_that_is_no_number_names_its_lines_and_leaves_the_last_checkpoint(
-    corpora: dict[str, Path], tmp_path: Path
+    files: dict[str, Path], tmp_path: Path
 ) -> None:
-    run = Run.start(tmp_path / "run", settings_for(corpora, {}))
+    run = Run.start(tmp_path / "run", settings_for(files, {}))
     events = run.train()
     while next(events).step < 5:
         pass

@@ -118,12 +118,15 @@ def test_a_run_taken_up_by_other_processes_goes_on_bit_for_bit(two: Path) -> Non
     straight = read_tensors(two / "straight.safetensors")
     taken_up = read_tensors(two / "taken-up.safetensors")
     assert STEPS > 2
+    assert straight.keys() == taken_up.keys()
     assert all(torch.equal(straight[name], taken_up[name]) for name in straight)
 
 
 def test_what_fails_in_one_process_stops_all(two: Path) -> None:
     told = [json.loads((two / f"told.{rank}.json").read_text()) for rank in range(2)]
     assert [one["number"] for one in told] == ["DivergedError", "DivergedError"]
+    where = "the loss is nan and the norm of its gradient nan on lines 10, 11, 12, 13, 14, 15 of"
+    assert all(where in one["words"] for one in told)  # not those of the innocent
     assert [one["disk"] for one in told] == ["PeerError", "FileError"]
     assert not list((two / "refused").iterdir())
 

@@ -6,7 +6,6 @@ import json
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import ClassVar
 
 import pytest
 from small_runs import small_settings, write_pairs
@@ -20,11 +19,9 @@ from lookleft.train.track import check_trackers, forget_after, open_trackers, re
 class FakeWriter:
     """What `torch.utils.tensorboard.SummaryWriter` is asked to do."""
 
-    made: ClassVar[list[FakeWriter]] = []
-
     def __init__(self, folder: str) -> None:
-        self.folder, self.calls, self.is_closed = folder, [], False
-        FakeWriter.made.append(self)
+        self.folder, self.is_closed = folder, False
+        self.calls: list[tuple[str, int]] = []
 
     def add_scalar(self, name: str, value: float, step: int) -> None:
         self.calls.append((name, step))
@@ -39,15 +36,21 @@ class FakeWriter:
 def test_tensorboard_gets_what_the_json_lines_get(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    made: list[FakeWriter] = []
+
+    def make(folder: str) -> FakeWriter:
+        made.append(FakeWriter(folder))
+        return made[-1]
+
     module = ModuleType("torch.utils.tensorboard")
-    module.SummaryWriter = FakeWriter  # type: ignore[attr-defined]
+    module.SummaryWriter = make  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
     monkeypatch.setattr(track, "find_spec", lambda name: object())
     settings = small_settings(
         write_pairs(tmp_path / "pairs.tsv"), train__track='["tensorboard"]', train__steps="2"
     )
     list(Run.start(tmp_path / "run", settings).train())
-    [writer] = FakeWriter.made
+    [writer] = made
     assert writer.is_closed
     assert {("loss", 1), ("loss", 2), ("dev_loss", 2)} <= set(writer.calls)
     assert [row["step"] for row in read_metrics(tmp_path / "run")] == [1, 2]

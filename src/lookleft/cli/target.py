@@ -14,13 +14,11 @@ from typing import Any
 
 from lookleft.bundled import find_model
 from lookleft.errors import FileError, LookleftError, MissingExtraError
-from lookleft.files import read_json
 
 _FORMS = (
     "write module:factory, file.py:factory, transformers:ClassName, model.gguf, en-hi, or a folder "
     "with config.json and model.safetensors"
 )
-_MAX_CONFIG = 10_000_000  # bytes
 
 
 class TargetError(LookleftError):
@@ -150,6 +148,8 @@ def describe(error: BaseException) -> str:
 
 def _from_folder(folder: Path) -> Callable[..., Any]:
     """A model folder: lookleft's own, or Hugging Face's."""
+    from lookleft.interop.hf.folder import read_config
+
     if (folder / "model" / "config.json").is_file():  # a run of ours keeps its model there
         return _from_lookleft(folder)
     config_file = folder / "config.json"
@@ -157,7 +157,7 @@ def _from_folder(folder: Path) -> Callable[..., Any]:
         raise FileError(f"{folder} holds no config.json, so it is no model folder: {_FORMS}")
     if not any(folder.glob("*.safetensors")):
         raise FileError(f"{folder} holds no .safetensors weights (no other weights are read)")
-    config = read_json(config_file, max_bytes=_MAX_CONFIG, max_depth=50)
+    config = read_config(folder)
     if "model_type" not in config:
         raise FileError(f"{config_file} names no model_type, so nobody can tell what to build")
     if config["model_type"] == "lookleft":

@@ -41,7 +41,6 @@ class Replicas:
         if n == 1:
             return work(0)
         for other in self.models[1:]:
-            share_parameters(self.models[0], other)  # anew: averages may have been swapped in
             other.train(self.models[0].training)
         with threads_for(n), ThreadPoolExecutor(n - 1) as pool:
             others = [pool.submit(work, replica) for replica in range(1, n)]
@@ -73,14 +72,9 @@ def twin(model: AnyModel) -> AnyModel:
     """A copy that computes with the very same parameters and keeps its own gradients."""
     other = copy.deepcopy(model)
     other.zero_grad(set_to_none=True)
-    share_parameters(model, other)
-    return other
-
-
-def share_parameters(model: nn.Module, other: nn.Module) -> None:
-    """Let the other compute with the numbers of the model, in the memory they lie in."""
     for mine, its in zip(model.parameters(), other.parameters(), strict=True):
-        its.data = mine.data
+        its.data = mine.data  # the memory itself: whoever moves a weight writes into it
+    return other
 
 
 def own_chance(model: nn.Module) -> torch.Generator:
