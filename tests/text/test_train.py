@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from lookleft.data.corpus import TsvPairs
 from lookleft.errors import InputError
 from lookleft.text.tokenizer import Tokenizer
 from lookleft.text.train import BYTE_PIECES, Kind
@@ -53,28 +51,6 @@ def test_the_commonest_characters_get_the_places() -> None:
     tokenizer = Tokenizer.train(["aaab", "abbc", "d"], kind="char", vocab_size=263)
     assert (tokenizer.piece(261), tokenizer.piece(262), len(tokenizer)) == ("a", "b", 263)
     assert tokenizer.encode("abc") == [261, 262, 5 + ord("c")]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_same_texts_give_the_same_file(kind: Kind, corpora: Path, tmp_path: Path) -> None:
-    pairs = list(islice(TsvPairs(corpora / "en-hi" / "valid.tsv.gz"), 300))
-    for name in ("one", "two"):
-        texts = (text for pair in pairs for text in (pair.source, pair.target))
-        Tokenizer.train(texts, kind=kind, vocab_size=600).save(tmp_path / name)
-    one, two = ((tmp_path / name / "tokenizer.json").read_bytes() for name in ("one", "two"))
-    assert one == two
-
-
-def test_learned_pieces_shorten_real_hindi(corpora: Path) -> None:
-    pairs = islice(TsvPairs(corpora / "en-hi" / "valid.tsv.gz"), 500)
-    hindi = [pair.target for pair in pairs]
-    lengths = {
-        kind: sum(map(len, Tokenizer.train(hindi, kind=kind, vocab_size=1_500).encode_batch(hindi)))
-        for kind in KINDS
-    }
-    assert lengths["bpe"] < lengths["char"] / 2
-    assert lengths["unigram"] < lengths["char"] / 2
-    assert lengths["char"] < lengths["byte"] / 2
 
 
 @pytest.mark.parametrize("sign", ["=", "घ", "🚀"])  # of one, three and four bytes
