@@ -168,8 +168,10 @@ def test_the_surprise_is_the_surprise(smoothing: float, size: int, n_passes: int
     targets = torch.arange(5) % size
     cost, error = surprise(logits.double(), targets, smoothing, rdrop=3.0)
     distance = float((logits[0] - logits[-1]).abs().max())  # which float32 rounds
+    # Sums may be reordered, so that differences of two logits round as the logits do.
+    rounding = 3.0 * 1.2e-7 * float(logits.abs().max()) if n_passes == 2 else 0.0
     made = surprise_rows(logits, targets, smoothing, rdrop=3.0)
-    assert made == pytest.approx(float(cost), rel=1e-6, abs=1e-5)
+    assert made == pytest.approx(float(cost), rel=1e-6, abs=1e-5 + rounding)
     torch.testing.assert_close(logits.double(), error, rtol=0, atol=1e-6 + 1.2e-7 * distance)
 
 

@@ -18,7 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from lookleft.nn.compiling import compiled, instruction
+from lookleft.nn.compiling import inlined, instruction
 
 LANES = 8  # numbers that one vector instruction works on; a matrix `b` is a multiple of it wide
 HALF, ONE = np.float32(0.5), np.float32(1)
@@ -89,21 +89,21 @@ def prefetch(typing: Any, address: Any) -> Any:
     return types.void(types.int64), generate
 
 
-@compiled
+@inlined
 def widen_row(row: Any, out: Any) -> None:
     """One row of bfloat16 as float32. (N,), (N,)."""
     for i in range(row.shape[0]):
         out[i] = widen(row[i])
 
 
-@compiled
+@inlined
 def narrow_row(row: Any, out: Any) -> None:
     """One row of float32 as bfloat16. (N,), (N,)."""
     for i in range(row.shape[0]):
         out[i] = narrow(row[i])
 
 
-@compiled
+@inlined
 def exponential(x: Any) -> Any:
     """e**x to 2e-7, in instructions that a loop can do 8 at a time. 0 far below, inf far above."""
     x = min(max(x, np.float32(-105)), np.float32(89))
@@ -122,7 +122,7 @@ def exponential(x: Any) -> Any:
     return p * power_of_two(first) * power_of_two(n - first)
 
 
-@compiled
+@inlined
 def power_of_two(n: Any) -> Any:
     """2**n for a whole number, by writing its exponent: 127 + n in the bits from 23 on."""
     return bits_to_float(np.int32((n + np.float32(127)) * np.float32(1 << 23)))
@@ -192,7 +192,7 @@ _four_by_two, _four_by_one = make_tile(4, 2), make_tile(4, 1)
 _one_by_two, _one_by_one = make_tile(1, 2), make_tile(1, 1)
 
 
-@compiled
+@inlined
 def product(a: int, a_strides: Any, b: int, b_row: int, c: int, c_row: int, sizes: Any) -> None:
     """c becomes a @ b; sizes: rows of c, columns of c (a multiple of LANES), length of the sums.
 

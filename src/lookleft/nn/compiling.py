@@ -30,6 +30,19 @@ def compiled(function: Function) -> Function:
     return made
 
 
+def inlined(function: Function) -> Function:
+    """The function for use by compiled code, as a part of each that calls it and never apart.
+
+    The process that compiles has a second copy of a function that is called, the one made for the
+    function alone, and calls that; one that loads machine code from disk calls the copy made for
+    its caller. Sums may be ordered otherwise in the two, so training would not repeat to the bit.
+    """
+    made: Function = numba.njit(
+        fastmath=FREEDOMS, error_model="numpy", nogil=True, forceinline=True
+    )(function)
+    return made
+
+
 def instruction(generate: Callable[..., Any]) -> Callable[..., Any]:
     """A function for compiled code whose LLVM code is written by hand."""
     made: Callable[..., Any] = intrinsic(generate)

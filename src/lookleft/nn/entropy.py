@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from lookleft.nn.arithmetic import exponential, narrow_row, widen_row
-from lookleft.nn.compiling import compiled, kernel
+from lookleft.nn.compiling import inlined, kernel
 
 ZERO, ONE = np.float32(0), np.float32(1)
 NOTHING = np.float32(-np.inf)
 
 
-@compiled
+@inlined
 def surprise_row(row: Any, target: int, smoothing: Any) -> float:
     """Cross-entropy of one row of logits; its gradient is written over them. (V,)."""
     n = row.shape[0]
@@ -43,7 +43,7 @@ def surprise_row(row: Any, target: int, smoothing: Any) -> float:
     return cost
 
 
-@compiled
+@inlined
 def surprise_twins(
     one: Any, other: Any, target: int, smoothing: Any, pull: Any, exps: Any
 ) -> float:

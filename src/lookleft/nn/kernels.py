@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lookleft.nn.arithmetic import exponential, narrow_row, prefetch, product, widen, widen_row
-from lookleft.nn.compiling import compiled, kernel
+from lookleft.nn.compiling import inlined, kernel
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 LOWEST, NOTHING = np.float32(np.finfo(np.float32).min), np.float32(-np.inf)
@@ -122,7 +122,7 @@ def turn_heads(x: Any, cos: Any, sin: Any, sign: Any, out: Any) -> None:
                     behind[i] = second[i] * c[i] + first[i] * s[i] * sign
 
 
-@compiled
+@inlined
 def lay_down(x: Any, b: int, h: int, scale: Any, out: Any) -> None:
     """One head, scaled, on its side, with zeros behind it. (B, T, H, K) -> (K, T rounded up)."""
     n_positions, width = x.shape[1], x.shape[3]
@@ -134,7 +134,7 @@ def lay_down(x: Any, b: int, h: int, scale: Any, out: Any) -> None:
             out[i, t] = ZERO
 
 
-@compiled
+@inlined
 def call_up(x: Any, b: int) -> None:
     """Ask for all heads of a row of the batch, if it has one; they lie together. (B, T, H, K).
 
@@ -145,7 +145,7 @@ def call_up(x: Any, b: int) -> None:
             prefetch(x[b].ctypes.data + line)
 
 
-@compiled
+@inlined
 def soften(scores: Any, hidden: Any, highest: Any, total: Any) -> None:
     """Softmax of each column, in place; what is hidden weighs exactly 0, also if all is. (S, T).
 
@@ -172,7 +172,7 @@ def soften(scores: Any, hidden: Any, highest: Any, total: Any) -> None:
             row[t] *= total[t]
 
 
-@compiled
+@inlined
 def soften_back(weights: Any, errors: Any, mean: Any) -> None:
     """The gradient of `soften` by the scores, written over that by its weights. (S, T)."""
     n_keys, n_queries = weights.shape
