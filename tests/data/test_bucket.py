@@ -221,6 +221,41 @@ def test_resuming_reads_no_line_before_the_window() -> None:
     assert read_from == [(0, 0), (0, 139)]
 
 
+@pytest.mark.parametrize("stop", range(0, 30, 3))
+def test_windows_of_long_examples_are_short_and_resume_too(
+    stop: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A corpus larger than memory may have few examples: what is held is bounded by ids as well."""
+    monkeypatch.setattr("lookleft.data.bucket._TAIL", 3)
+    n_read = 0
+
+    def counted(epoch: int, after: int) -> Iterator[Example]:
+        nonlocal n_read
+        for example in made_of([(1, 9)] * 50)(epoch, after):
+            n_read += 1
+            yield example
+
+    def feed(start: Position | None = None) -> Feed[Example]:
+        return Feed(counted, ByLength(20), seed=3, window_ids=40, n_epochs=1, start=start)
+
+    whole = list(feed())
+    assert sorted(line for lines in lines_of(whole) for line in lines) == list(range(1, 101, 2))
+    n_read, first = 0, feed()
+    begun = list(islice(first, stop))
+    # The window that the last batch is of, four examples, and the three looked at ahead.
+    assert n_read <= sum(map(len, begun)) + 4 + 3
+    assert begun + list(feed(first.position)) == whole
+
+
+def test_a_window_can_always_be_shared_however_long_its_examples() -> None:
+    feed = Feed(made_of([(1, 9)] * 3_000), ByLength(20), seed=3, window_ids=1, n_epochs=1)
+    next(feed)
+    assert feed.position.line == 0
+    lines = {line for lines in lines_of(list(islice(feed, 511))) for line in lines}
+    assert feed.position == Position(line=2 * 1_024 - 1, window=1)
+    assert max(lines) <= 2 * 1_024 - 1
+
+
 def test_what_does_not_fit_is_counted_by_line() -> None:
     lengths = [(2, 2), (50, 2), (2, 50), (9, 2), (2, 2)]
     feed = Feed(made_of(lengths), ByLength(tokens=20, max_len=8), seed=0, n_epochs=1)
@@ -342,15 +377,17 @@ def test_files_become_batches_with_new_cuts_every_epoch(tmp_path: Path) -> None:
     assert list(dropping(0, 0)) != list(dropping(1, 0))
 
 
-@pytest.mark.parametrize(("most", "n_readings"), [(10, 3), (9, 5)])
-def test_a_small_epoch_is_read_until_it_was_read_whole(most: int, n_readings: int) -> None:
+@pytest.mark.parametrize(("most", "most_ids", "n_readings"), [(10, 20, 3), (9, 20, 5), (10, 19, 5)])
+def test_a_small_epoch_is_read_until_it_was_read_whole(
+    most: int, most_ids: int, n_readings: int
+) -> None:
     asked: list[int] = []
 
     def ten(epoch: int, after: int) -> Iterator[Example]:
         asked.append(after)
         return iter([Example([n], [n], n) for n in range(after + 1, 11)])
 
-    examples = kept(ten, most)
+    examples = kept(ten, most, most_ids)
     everything = list(ten(0, 0))
     next(examples(0, 0))  # begun only
     for epoch, after in ((0, 4), (1, 0), (2, 0), (3, 7)):

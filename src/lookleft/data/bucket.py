@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -23,6 +24,10 @@ Item = TypeVar("Item")
 Row = list[Example]
 """Documents, or parts of them, that share a row; `pack_documents` takes their ids."""
 
+# How much is in memory together, to be shuffled: so many examples, or fewer if they have so many
+# ids, which take some 36 bytes each.
+WINDOW = 65_536
+WINDOW_IDS = 4_194_304
 _TAIL = 1_024  # examples that are no window of their own; also the most processes
 
 
@@ -167,15 +172,20 @@ class Feed(Iterator[list[Item]]):
         cutter: Cutter[Item],
         *,
         seed: int | None,
-        window: int = 65_536,
+        window: int = WINDOW,
+        window_ids: int = WINDOW_IDS,
         n_epochs: int | None = None,
         share: Share | None = None,
         start: Position | None = None,
         summary: Summary | None = None,
     ) -> None:
-        """`seed` None leaves everything in order, for validation; `n_epochs` None never ends."""
+        """`seed` None leaves everything in order, for validation; `n_epochs` None never ends.
+
+        A window has `window` examples, or fewer if these have more than `window_ids` ids.
+        """
         self._examples, self._cutter, self._seed = examples, cutter, seed
-        self._window, self._n_epochs, self._share = window, n_epochs, share or Share()
+        self._window, self._window_ids = window, window_ids
+        self._n_epochs, self._share = n_epochs, share or Share()
         if min(window, _TAIL) < self._share.world_size:
             raise InputError(f"window={window} is too small for {self._share.world_size} processes")
         self.position = (start or Position()).for_processes(self._share.world_size)
@@ -206,13 +216,20 @@ class Feed(Iterator[list[Item]]):
         """The windows of the epoch from `at` on, and whether each is the last."""
         stream = self._fitting(at)
         n, tail = self._share.world_size, min(self._window, _TAIL)
-        ahead: list[Example] = []
+        ahead: deque[Example] = deque()
         is_last = False
         while not is_last:
-            window = ahead + list(islice(stream, self._window - len(ahead)))
+            window: list[Example] = []
+            n_ids = 0
+            while len(window) < (self._window if n_ids < self._window_ids else tail):
+                example = ahead.popleft() if ahead else next(stream, None)
+                if example is None:
+                    break
+                window.append(example)
+                n_ids += example.n_ids
             # A last window too small to share would leave some processes without a batch. Where
             # windows end must not depend on their number: it may change within one.
-            ahead = list(islice(stream, tail))
+            ahead.extend(islice(stream, tail - len(ahead)))
             is_last = len(ahead) < tail
             if is_last:
                 window += ahead

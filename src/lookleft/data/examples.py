@@ -20,6 +20,11 @@ class Example:
     target: list[int]
     line: int
 
+    @property
+    def n_ids(self) -> int:
+        """Of both sides."""
+        return len(self.source) + len(self.target)
+
 
 Examples = Callable[[int, int], Iterator[Example]]
 """(epoch, line) -> the examples of that epoch behind that line, in a fixed order."""
@@ -79,8 +84,10 @@ def text_examples(
     return read
 
 
-def kept(examples: Examples, most: int) -> Examples:
-    """The same examples, remembered once an epoch was read whole, if it has at most `most`.
+def kept(examples: Examples, most: int, most_ids: int) -> Examples:
+    """The same examples, remembered once an epoch was read whole, if they are not too many.
+
+    At most `most` examples are remembered, with at most `most_ids` ids.
 
     Reading and cutting a small corpus anew every epoch makes the training wait. Only for examples
     that are the same in each epoch: not with dropout.
@@ -93,10 +100,12 @@ def kept(examples: Examples, most: int) -> Examples:
             yield from (example for example in memory if example.line > after)
             return
         seen: list[Example] | None = [] if after == 0 else None
+        n_ids = 0
         for example in examples(epoch, after):
             if seen is not None:
                 seen.append(example)
-                seen = seen if len(seen) <= most else None
+                n_ids += example.n_ids
+                seen = seen if len(seen) <= most and n_ids <= most_ids else None
             yield example
         memory = seen
 

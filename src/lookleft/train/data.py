@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lookleft.data.batch import Batch
-from lookleft.data.bucket import ByLength, Cutter, Feed, Packed, Position, Share
+from lookleft.data.bucket import WINDOW, WINDOW_IDS, ByLength, Cutter, Feed, Packed, Position, Share
 from lookleft.data.corpus import Summary
 from lookleft.data.cover import Pieces
 from lookleft.data.examples import Examples, kept, pair_examples, text_examples
@@ -18,7 +18,6 @@ from lookleft.train.corpora import open_pairs, open_stream, open_texts
 from lookleft.train.settings import Part, RunSettings
 
 _MEASURED_AT_ONCE = 4_096  # tokens of a batch of dev at least: no gradient, so more fit
-_WINDOW = 65_536  # examples that are shuffled together, and so in memory together
 
 
 def train_tokenizer(settings: RunSettings) -> Tokenizer:
@@ -48,7 +47,7 @@ def training_feed(
     summary = Summary()
     examples, cut = _reading(settings, tokenizer, "train", source, summary)
     seed = settings.train.seed
-    return Feed(examples, cut, seed=seed, window=_WINDOW, share=share, start=start, summary=summary)
+    return Feed(examples, cut, seed=seed, share=share, start=start, summary=summary)
 
 
 def dev_batches(
@@ -110,7 +109,7 @@ def _reading(
             pairs, reader, tokenizer, dropout=dropout, seed=train.seed, summary=summary
         )
         if dropout == 0.0:  # with it every epoch is another
-            examples = kept(examples, _WINDOW)
+            examples = kept(examples, WINDOW, WINDOW_IDS)
         return examples, ByLength(tokens=tokens, max_len=data.max_tokens)
     rows = Packed(length=train.length, n_rows=max(tokens // train.length, 1))
     if data.stream:
@@ -119,8 +118,9 @@ def _reading(
     texts = open_texts(data, part)
     if settings.task == "mlm":
         pieces = Pieces(tokens=tokens, length=train.length)
-        return kept(text_examples(texts, tokenizer, bos=True, summary=summary), _WINDOW), pieces
-    return kept(text_examples(texts, tokenizer, summary=summary), _WINDOW), rows
+        read = text_examples(texts, tokenizer, bos=True, summary=summary)
+        return kept(read, WINDOW, WINDOW_IDS), pieces
+    return kept(text_examples(texts, tokenizer, summary=summary), WINDOW, WINDOW_IDS), rows
 
 
 def batch_maker(settings: RunSettings, tokenizer: Tokenizer, start_id: int) -> BatchMaker:
