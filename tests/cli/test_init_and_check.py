@@ -118,6 +118,23 @@ def test_the_survey_counts_what_it_reads(tmp_path: Path) -> None:
     assert 0 < found.target.devanagari_share < 1
 
 
+def test_check_says_what_training_will_leave_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs, dev = write_pairs(tmp_path / "pairs.tsv"), tmp_path / "dev.tsv"
+    n_lines = len(pairs.read_text(encoding="utf-8").splitlines())
+    pairs.write_text(pairs.read_text(encoding="utf-8") + "a\t\n\tb\n", encoding="utf-8")
+    dev.write_text("a\tb\n\tb\n", encoding="utf-8")
+    files = {"data.train": str(pairs), "data.dev": str(dev), "data.skip_empty": "true"}
+    words = as_words(SMALL | files)
+    call("check", *words)
+    told = capsys.readouterr().out
+    assert f"left out of train: empty 2 (line {n_lines + 1}, {n_lines + 2})" in told
+    assert "left out of dev: empty 1 (line 2)" in told
+    call("check", *words, "--json")
+    assert json.loads(capsys.readouterr().out)["data"]["dev_left_out"] == "empty 1 (line 2)"
+
+
 @pytest.mark.parametrize("name", sorted(find_recipes()))
 def test_every_recipe_is_a_valid_config_that_says_what_it_is(name: str) -> None:
     text = find_recipes()[name].read_text(encoding="utf-8")

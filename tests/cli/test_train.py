@@ -58,9 +58,10 @@ def test_settings_come_from_file_and_command_line(
     config.write_text(f'[data]\ntrain = "{pairs}"\ndev = "{pairs}"\n[train]\nlr = 1.0\n')
     out = str(tmp_path / "run")
     run(str(config), "--out", out, "--json", *SMALL, "--train.lr=1e-3", "--train.warmup", "0")
-    events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    *events, last = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [event["step"] for event in events] == [1, 2, 3]
     assert events[0]["lr"] == pytest.approx(1e-3)
+    assert last == {"step": 3, "is_finished": True, "run": out, "model": f"{out}/model"}
     run("--resume", "--out", out)
     assert "nothing to do: this run finished at step 3" in capsys.readouterr().err
 
@@ -292,7 +293,10 @@ def test_the_command_of_the_start_goes_on_when_resume_is_put_to_it(
     captured = capsys.readouterr()
     assert "says otherwise about" in captured.err
     assert "train.steps" in captured.err
-    assert json.loads(captured.out) == {"step": 3, "is_finished": True}
+    assert json.loads(captured.out)["is_finished"]
+    run("--resume", "--out", out, "--train.steps", "1")
+    assert "resuming" in (told := capsys.readouterr().err)
+    assert "at step 3 (epoch" in told  # not: of 1
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,24 @@ def test_weights_are_not_put_into_another_network(
     assert read_settings(tmp_path / "run" / "config.toml") == settings
 
 
+def test_a_tracker_that_is_not_there_is_noticed_before_the_settings_are_kept(
+    settings: RunSettings, tmp_path: Path
+) -> None:
+    stopped_at(2, tmp_path / "run", settings)
+    with pytest.raises(ConfigError, match="there is no tracker 'nope'"):
+        Run.resume(tmp_path / "run", {"train.track": '["nope"]'})
+    assert read_settings(tmp_path / "run" / "config.toml") == settings
+
+
+def test_another_dev_set_is_not_called_a_changed_file(
+    settings: RunSettings, tmp_path: Path
+) -> None:
+    stopped_at(2, tmp_path / "run", settings)
+    other = write_pairs(tmp_path / "other.tsv")
+    with pytest.raises(ConfigError, match=r"other\.tsv: is not what .* was begun with \(.*pairs"):
+        Run.resume(tmp_path / "run", {"data.dev": str(other)})
+
+
 def test_dropout_may_change(settings: RunSettings, tmp_path: Path) -> None:
     stopped_at(2, tmp_path / "run", settings)
     assert Run.resume(tmp_path / "run", {"model.dropout": "0.1"}).settings.model.dropout == 0.1

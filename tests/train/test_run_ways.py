@@ -23,6 +23,7 @@ from lookleft.train.loop import DivergedError
 from lookleft.train.prepare import is_begun_with
 from lookleft.train.run import Run
 from lookleft.train.settings import RunSettings, read_settings
+from lookleft.train.track import read_metrics
 
 SMALL = STOPPABLE | {"train.save_every": "2", "train.warmup": "2", "train.lr": "0.01"}
 WAYS = {
@@ -242,6 +243,58 @@ def test_a_loss_that_is_no_number_names_its_lines_and_leaves_the_last_checkpoint
     assert Run.resume(tmp_path / "run").progress.step == 4
 
 
+def test_weights_without_a_dev_loss_are_neither_kept_nor_saved(
+    files: dict[str, Path], tmp_path: Path
+) -> None:
+    run = Run.start(tmp_path / "run", settings_for(files, {"train.eval_every": "1"}))
+    events = run.train()
+    while next(events).step < 3:
+        pass
+    best = (tmp_path / "run" / "scores.json").read_text()
+    step = run.optimizers[0].step
+
+    def explode() -> None:
+        step()
+        with torch.no_grad():
+            next(run.model.parameters()).fill_(math.nan)
+
+    run.optimizers[0].step = explode  # type: ignore[method-assign, assignment]
+    with pytest.raises(DivergedError, match=r"step 4: the loss on the dev set is nan.*step-0*2 is"):
+        list(events)
+    assert (tmp_path / "run" / "scores.json").read_text() == best
+    assert [row["step"] for row in read_metrics(tmp_path / "run")] == [1, 2, 3]
+    assert Run.resume(tmp_path / "run").progress.step == 2
+
+
+@pytest.mark.parametrize("save_every", [1, 3])
+def test_a_checkpoint_that_leads_nowhere_is_taken_back(
+    save_every: int, files: dict[str, Path], tmp_path: Path
+) -> None:
+    """A step may ruin the weights, and only the next one's loss show it: saved in between, they
+    would be what a resumed run goes on from."""
+    changes = {"data.dev": "false", "train.save_every": str(save_every), "train.log_every": "1"}
+    run = Run.start(tmp_path / "run", settings_for(files, changes))
+    ruined = run.optimizers[0]
+    step = ruined.step
+
+    def ruin_the_third() -> None:
+        step()
+        if run.progress.step == 2:
+            with torch.no_grad():
+                next(run.model.parameters()).fill_(math.nan)
+
+    ruined.step = ruin_the_third  # type: ignore[method-assign, assignment]
+    message = "go on from it" if save_every == 1 else "There is no checkpoint from before"
+    with pytest.raises(DivergedError, match=message):
+        list(run.train())
+    if save_every == 1:
+        assert (tmp_path / "run" / "last").resolve().name == "step-00000002"
+        again = Run.resume(tmp_path / "run")
+        assert again.progress.step == 2
+        list(again.train())
+        assert again.is_finished
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -258,6 +311,7 @@ def test_a_loss_that_is_no_number_names_its_lines_and_leaves_the_last_checkpoint
         ({"train.rdrop_after": "9"}, r"rdrop_after needs train\.rdrop"),
         ({"train.ema": "0.9", "train.average": "2"}, "either train.ema or train.average"),
         ({"train.length_warmup": "9"}, "is for lm"),
+        ({"task": "lm", "data.stream": "true", "data.train": "x.jsonl.gz"}, "is not one text"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(

@@ -141,7 +141,7 @@ def timed(settings: RunSettings) -> RunSettings:
 def seconds_per_pass(run: Run) -> float:
     """What a step of one pass takes, the first left out; evaluations are not counted."""
     ends: list[float] = []
-    for event in run.train(lambda: len(ends) + 1 >= N_TIMED):
+    for event in run.train(lambda: len(ends) >= N_TIMED):
         ends.append(event.seconds)
     objective = run.settings.train.objective
     if len(ends) == 1:
@@ -182,6 +182,9 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str, str]]:
             over = f"{n_over:,} pairs of {part} longer than {found['max_tokens']} tokens"
             options = "(--data.max-tokens, --train.tokens)"
             told.append(("", "note", f"{over} will be left out    {options}"))
+    for part, left_out in (("train", data["left_out"]), ("dev", data["dev_left_out"])):
+        if left_out:
+            told.append(("", "note", f"left out of {part}: {left_out}"))
     if data["n_shared"]:
         told.append(("", "note", f"also in train: {data['n_shared']:,} of the dev sentences"))
     if data["target"]["n_not_nfc"]:

@@ -123,6 +123,8 @@ def plain_line(run: Run, event: Event) -> str:
     train = run.settings.train
     words: dict[str, str] = {"step": str(event.step), "loss": f"{event.loss:.4f}"}
     words["lr"] = f"{event.lr:.2e}"
+    if event.n_averaged is not None:
+        words["mean_of"] = str(event.n_averaged)
     if event.dev_loss is not None:
         words |= {"dev_loss": f"{event.dev_loss:.4f}", "ppl": f"{perplexity(event.dev_loss):.2f}"}
         for key, digits in (("chrf", 2), ("bleu", 2), ("bits_per_byte", 4)):
@@ -131,8 +133,8 @@ def plain_line(run: Run, event: Event) -> str:
                 words[key] = f"{value:.{digits}f}"
     words["tok_s"] = f"{speed(event):.0f}"
     words["left"] = clock(seconds_left(run, event.step, event.seconds))
-    if event.dev_loss is not None:
-        words["best"] = str(int(bool(event.is_best)))
+    if event.is_best is not None:
+        words["best"] = str(int(event.is_best))
         if train.patience:
             words["patience"] = f"{event.n_without_gain}/{train.patience}"
         if not event.is_best and event.best is not None:
@@ -161,6 +163,8 @@ def table_row(event: Event, columns: Sequence[Column]) -> str:
         value = getattr(event, key)
         cells.append(("–" if value is None else format(value, form)).rjust(width))
     cells += [f"{speed(event):>7,.0f}", f"{clock(event.seconds):>8}"]
+    if event.n_averaged is not None:
+        return "  ".join(cells) + f"  mean of {event.n_averaged} checkpoints ✓ saved"
     return "  ".join(cells) + ("  best ✓ saved" if event.is_best else "")
 
 

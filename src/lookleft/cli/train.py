@@ -97,7 +97,7 @@ def train(
                 conclude(run)  # it was cut short after its last step
             say(nothing_left(run))
             if json_:
-                print(json.dumps({"step": run.progress.step, "is_finished": True}))
+                print(json.dumps(result(run)))
             return
         if run.model.device.type == "cpu" and not are_kernels_compiled():
             say("compiling the kernels of training, once for this machine: some 10 seconds")
@@ -107,9 +107,20 @@ def train(
             else:
                 for _ in run.train(lambda: bool(asked)):
                     pass  # what there is to tell, process 0 tells
+        if json_:
+            print(json.dumps(result(run)))
         if not run.is_finished:
             say(stopped(run))
             sys.exit(130)
+
+
+def result(run: Run) -> dict[str, object]:
+    """The last object of --json: how far the run is, and where its files are."""
+    found: dict[str, object] = {"step": run.progress.step, "is_finished": run.is_finished}
+    found["run"] = str(run.folder)
+    if run.is_finished:
+        found["model"] = str(run.folder / "model")
+    return found
 
 
 def open_run(
@@ -225,7 +236,8 @@ def resumed(folder: Path, given: dict[str, str], world: World) -> Run:
 
     run = Run.resume(folder, given, world)
     train, progress = run.settings.train, run.progress
-    where = f"at step {progress.step:,} of {run.n_steps:,} (epoch {progress.position['epoch']})"
+    asked = f" of {run.n_steps:,}" if progress.step <= run.n_steps else ""
+    where = f"at step {progress.step:,}{asked} (epoch {progress.position['epoch']})"
     words = [f"resuming {folder} {where}"]
     if progress.step:
         pace = progress.seconds / train.objective.n_passes(0, progress.step)

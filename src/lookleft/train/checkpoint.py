@@ -105,9 +105,29 @@ def newest_sound(folder: Path, world: World = ALONE) -> Path | None:
     found = None
     with world.agreed():
         if world.is_main:
-            found = next((f for f in find_checkpoints(folder) if is_sound(f)), None)
+            found = next(filter(is_sound, find_checkpoints(folder)), None)
+    return _told_by_main(found, folder, world)
+
+
+def _told_by_main(found: Path | None, folder: Path, world: World) -> Path | None:
+    """What process 0 found in a folder, for all."""
     step = int(world.from_main(-1 if found is None else _step_of(found))[0])
     return None if step < 0 else folder / f"step-{step:08d}"
+
+
+def take_back(folder: Path, step: int, world: World = ALONE) -> Path | None:
+    """Remove the checkpoint of a step whose weights are of no use; get the one before.
+
+    Without one before it stays, for whoever wants to look at it, and the answer is None.
+    """
+    here, found = folder / f"step-{step:08d}", None
+    with world.agreed():
+        if world.is_main:
+            before = [f for f in find_checkpoints(folder) if _step_of(f) < step]
+            found = next(filter(is_sound, before), None)
+            if found is not None and here.exists():
+                _remove(here)
+    return _told_by_main(found, folder, world)
 
 
 def is_sound(checkpoint: Path) -> bool:
@@ -223,13 +243,17 @@ def _remove_old(folder: Path, step: int, keep: int) -> None:
     """
     found = [f for f in find_checkpoints(folder) if _step_of(f) <= step]
     kept = [f for f in found if (f / MANIFEST).exists()][:keep]
+    for old in found:
+        if old not in kept:
+            _remove(old)
+
+
+def _remove(checkpoint: Path) -> None:
     try:
-        for old in found:
-            if old not in kept:
-                (old / MANIFEST).unlink(missing_ok=True)  # first: half removed is not sound
-                shutil.rmtree(old)
+        (checkpoint / MANIFEST).unlink(missing_ok=True)  # first: half removed is not sound
+        shutil.rmtree(checkpoint)
     except OSError as error:
-        raise FileError(f"{folder}: an old one cannot be removed: {error.strerror}") from error
+        raise FileError(f"{checkpoint}: cannot be removed: {error.strerror}") from error
 
 
 def _step_of(checkpoint: Path) -> int:

@@ -21,7 +21,7 @@ _LINES_SHOWN = 10
 
 
 class DivergedError(LookleftError):
-    """The loss is no longer a number; the model still is what it was before that step."""
+    """The loss is no longer a number; a step that would have gone on from it was not taken."""
 
 
 @dataclass(frozen=True)

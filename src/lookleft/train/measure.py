@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from lookleft.files import write_json
 from lookleft.train.data import dev_batches
 from lookleft.train.event import Event
 from lookleft.train.judge import Judge, Opinion
-from lookleft.train.loop import validate
+from lookleft.train.loop import DivergedError, validate
 from lookleft.train.settings import RunSettings
 from lookleft.train.world import World
 
@@ -27,7 +28,7 @@ def measured(
     """The event with the loss on the dev set and the judge's scores, and all that the judge says.
 
     Every process takes its share of the loss; the judge is asked by process 0 only. `read` counts
-    the lines.
+    the lines. A loss that is no number is an error.
     """
     model, tokenizer = bundle.network, bundle.tokenizer
     assert tokenizer is not None, "a run has one"
@@ -35,6 +36,8 @@ def measured(
     source = bundle.source_tokenizer
     batches = dev_batches(settings, tokenizer, start_id, world.share, source, read)
     loss = validate(model, batches, world)
+    if not math.isfinite(loss):  # before anything is written; the same in every process
+        raise DivergedError(f"step {event.step}: the loss on the dev set is {loss}; lower train.lr")
     was_training = model.training
     model.eval()
     try:

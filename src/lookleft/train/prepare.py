@@ -82,7 +82,12 @@ def check_unchanged(folder: Path, settings: RunSettings) -> None:
     """Raise if the data is not what it was when the run was begun."""
     before = read_json(folder / "data.json", max_bytes=1_000_000, max_depth=2)
     for name, mark in fingerprint(settings.data).items():
-        if before.get(name) != mark:
+        if name not in before:
+            raise ConfigError(
+                f"{name}: is not what {folder} was begun with ({', '.join(before)}), so what it "
+                f"measured would not compare. Leave the data as it was, or begin a new run"
+            )
+        if before[name] != mark:
             raise ConfigError(
                 f"{name}: has changed since {folder} was begun, so the run cannot go on as it "
                 f"would have. Put the file back, or begin a new run"

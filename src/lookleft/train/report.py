@@ -104,8 +104,10 @@ def _numbers(last: Row, n_steps: int, scores: Row) -> str:
 def _signature(scores: Row) -> str:
     if not scores.get("signature"):
         return ""
+    n_averaged, at = scores.get("n_averaged"), f"at step {scores['step']:,}"
+    which = f"the mean of the last {n_averaged} checkpoints" if n_averaged else "the best so far"
     return (
-        f"<p>Scores of the best so far, at step {scores['step']:,}: the dev set, greedy, counted "
+        f"<p>Scores of {which}, {at}: the dev set, greedy, counted "
         f"by sacreBLEU: <code>{escape(scores['signature'])}</code></p>"
     )
 
@@ -167,7 +169,8 @@ def _evaluations(rows: Sequence[Row]) -> str:
             for key in columns
         )
         best = ' class="best"' if row.get("is_best") else ""
-        lines.append(f'<tr{best}><th scope="row">{row["step"]:,}</th>{cells}</tr>')
+        mean = f", mean of {row['n_averaged']}" if "n_averaged" in row else ""
+        lines.append(f'<tr{best}><th scope="row">{row["step"]:,}{mean}</th>{cells}</tr>')
     return (
         '<h2>Evaluations</h2><div class="scroll" tabindex="0" role="region" '
         f'aria-label="evaluations"><table><thead><tr><th scope="col">step</th>{heads}</tr></thead>'

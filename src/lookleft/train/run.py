@@ -25,7 +25,13 @@ from lookleft.text.tokenizer import Tokenizer
 from lookleft.train.average import MovingAverage, forget_checkpoints_after, mean_model
 from lookleft.train.budget import Clock, Fit, Stopwatch, decide, held_fit, is_due
 from lookleft.train.changes import ORDER, carried_on, check_same_network
-from lookleft.train.checkpoint import Progress, load_checkpoint, newest_sound, save_checkpoint
+from lookleft.train.checkpoint import (
+    Progress,
+    load_checkpoint,
+    newest_sound,
+    save_checkpoint,
+    take_back,
+)
 from lookleft.train.data import batch_maker, training_feed
 from lookleft.train.device import compile_blocks, find_device
 from lookleft.train.event import Event
@@ -42,7 +48,7 @@ from lookleft.train.samples import forget_samples_after, samples_text, write_sam
 from lookleft.train.schedule import make_schedule, row_length
 from lookleft.train.settings import RunSettings, model_config, read_settings, write_settings
 from lookleft.train.team import Team
-from lookleft.train.track import Tracker, forget_after, open_trackers
+from lookleft.train.track import Tracker, check_trackers, forget_after, open_trackers
 from lookleft.train.world import ALONE, World
 
 
@@ -111,6 +117,7 @@ class Run:
             settings = read_settings(folder / "config.toml", overrides)
             check_unchanged(folder, settings)
             check_same_network(before, settings, folder)
+            check_trackers(settings.train.track)
         settings = settled(settings, world)
         run = cls(folder, settings, Tokenizer.load(folder), world)
         checkpoint = newest_sound(folder / "checkpoints", world)
@@ -161,10 +168,19 @@ class Run:
 
         `is_stop_asked` is looked at between steps: then the step is saved and training ends early.
         """
-        train = self.settings.train
         if self.world.is_main:
-            self.trackers = open_trackers(self.folder, train.track)
+            self.trackers = open_trackers(self.folder, self.settings.train.track)
             self._note_facts()
+        try:
+            yield from self._train(is_stop_asked)
+        except DivergedError as error:
+            raise DivergedError(f"{error}. {self._way_back()}") from None
+        finally:
+            for tracker in self.trackers:
+                tracker.close()
+
+    def _train(self, is_stop_asked: Callable[[], bool]) -> Iterator[Event]:
+        train = self.settings.train
         self.watch, before = Stopwatch(self.clock), self.progress.seconds
         tokens, self.first_step = 0, self.progress.step
         for record in self._steps():
@@ -199,8 +215,6 @@ class Run:
             if self.world.is_any(is_stop_asked()):  # all processes save this step, or none
                 self.save()
                 break
-        for tracker in self.trackers:
-            tracker.close()
 
     def save(self) -> Path:
         """Write a checkpoint of this very step."""
@@ -294,17 +308,27 @@ class Run:
             objective=train.objective,
             team=self.team,
         )
-        try:
-            with kept_memory():
-                for record in steps:
-                    here = asdict(feed.position)
-                    self.progress = replace(self.progress, step=record.step + 1, position=here)
-                    yield record
-        except DivergedError as error:
-            raise DivergedError(
-                f"{error}. Nothing after the last checkpoint is kept; go on from it with, say, "
-                f"lookleft train --resume --out {self.folder} --train.lr {train.lr / 2:g}"
-            ) from None
+        with kept_memory():
+            for record in steps:
+                here = asdict(feed.position)
+                self.progress = replace(self.progress, step=record.step + 1, position=here)
+                yield record
+
+    def _way_back(self) -> str:
+        """What to do about a loss that is no number; a checkpoint that only leads there again goes.
+
+        The weights of a checkpoint of this very step are the ones that have no loss any more.
+        """
+        lower = f"--train.lr {self.settings.train.lr / 2:g}"
+        found = take_back(self.folder / "checkpoints", self.progress.step, self.world)
+        if found is None:
+            return f"There is no checkpoint from before: begin a new run with, say, {lower}"
+        if self.world.is_main:
+            link_atomically(self.folder / "last", found)
+        return (
+            f"Nothing after {found.name} is kept; go on from it with, say, "
+            f"lookleft train --resume --out {self.folder} {lower}"
+        )
 
     def _rate(self, step: int) -> float:
         """The share of the highest rate at a step, as long as the run has so many steps."""

@@ -257,6 +257,10 @@ class RunSettings(Frozen):
                 has_ends and is_json,
                 "data.document_end: the texts of a .jsonl file end with its lines",
             ),
+            (
+                self.data.stream and is_json,
+                "data.stream: a .jsonl file is not one text, but one a line: leave it out",
+            ),
             (self.data.dev_share > 0 and not self.data.stream, "data.dev_share needs data.stream"),
         ):
             if is_wrong:
@@ -290,7 +294,9 @@ def read_settings(path: Path | None, overrides: Mapping[str, str] | None = None)
             _begin_at(Path.cwd(), values)
 
     def place_of(key: str) -> str:
-        line = None if path is None or key in given else line_of(text_of_file, key)
+        if key in given:
+            return " (given by name, not in a file)"
+        line = None if path is None else line_of(text_of_file, key)
         return f" ({path}:{line})" if line else ""
 
     return RunSettings.parse(values, str(path or "the settings"), place_of)

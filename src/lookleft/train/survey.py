@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from lookleft.data.bucket import ByLength
+from lookleft.data.corpus import Summary
 from lookleft.data.examples import Example
 from lookleft.text.tokenizer import Tokenizer
 from lookleft.train.corpora import open_pairs, open_stream, open_texts
@@ -55,6 +56,8 @@ class Survey:
     unit: str = "records"  # what these two count
     n_too_long: int = 0  # pairs that training will leave out
     n_dev_too_long: int = 0  # pairs of dev that will not be measured
+    left_out: str = ""  # what the reader of train leaves out for other reasons, in words
+    dev_left_out: str = ""  # the same of dev
     n_shared: int = 0  # dev sentences that also occur in train
     first_shared: list[str] = field(default_factory=list)
     is_whole: bool = True  # False: only the first `MOST` records were looked at
@@ -70,12 +73,15 @@ def survey(
     source_tokenizer = source_tokenizer or tokenizer
     held_out: set[str] = set()
     if settings.data.dev_set is not None and not settings.data.stream:
-        for source, target, example in _encoded(settings, "dev", source_tokenizer, tokenizer):
+        read = Summary()
+        for source, target, example in _encoded(settings, "dev", source_tokenizer, tokenizer, read):
             found.n_dev += 1
             found.n_dev_too_long += not fits(settings, "dev", example)
             held_out.add(source or target)
+        found.dev_left_out = str(read)
     shared: set[str] = set()
-    for source, target, example in _encoded(settings, "train", source_tokenizer, tokenizer):
+    read = Summary()
+    for source, target, example in _encoded(settings, "train", source_tokenizer, tokenizer, read):
         found.n_train += 1
         found.n_too_long += not fits(settings, "train", example)
         found.target.add(target, len(example.target) - 1)
@@ -84,7 +90,7 @@ def survey(
         if (source or target) in held_out:
             shared.add(source or target)
     found.n_shared, found.first_shared = len(shared), sorted(shared)[:SHOWN]
-    found.is_whole = found.n_train < MOST
+    found.is_whole, found.left_out = found.n_train < MOST, str(read)
     if settings.data.stream:
         found.unit, found.n_train = "characters", len(open_stream(settings.data, "train"))
         if settings.data.dev_set is not None:
@@ -101,26 +107,30 @@ def fits(settings: RunSettings, part: Part, example: Example) -> bool:
 
 
 def _encoded(
-    settings: RunSettings, part: Part, source_tokenizer: Tokenizer, tokenizer: Tokenizer
+    settings: RunSettings,
+    part: Part,
+    source_tokenizer: Tokenizer,
+    tokenizer: Tokenizer,
+    read: Summary,
 ) -> Iterator[tuple[str, str, Example]]:
-    """Source, target and their ids, of every record of a part."""
-    for chunk in _chunks(records(settings, part)):
+    """Source, target and their ids, of every record of a part; `read` counts the lines."""
+    for chunk in _chunks(records(settings, part, read)):
         sources = source_tokenizer.encode_batch([source for source, _ in chunk], eos=True)
         targets = tokenizer.encode_batch([target for _, target in chunk], eos=True)
         for (source, target), one, other in zip(chunk, sources, targets, strict=True):
             yield source, target, Example(one, other, 0)
 
 
-def records(settings: RunSettings, part: Part) -> Iterator[tuple[str, str]]:
+def records(settings: RunSettings, part: Part, read: Summary) -> Iterator[tuple[str, str]]:
     """(source, target) of a part, at most `MOST`; the source is empty for a language model."""
     data = settings.data
     if data.stream:
         yield "", open_stream(data, part)
     elif settings.task == "translate":
-        for pair in islice(open_pairs(data, part), MOST):
+        for pair in islice(open_pairs(data, part).read(summary=read), MOST):
             yield pair.source, pair.target
     else:
-        for line in islice(open_texts(data, part), MOST):
+        for line in islice(open_texts(data, part).read(summary=read), MOST):
             yield "", line.text
 
 
