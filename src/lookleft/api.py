@@ -97,7 +97,9 @@ class Model(Bundle):
 
         max_new: tokens of an answer at most; unset: twice those of the source, and 10. prefix:
         what every translation begins with. Languages are codes, for models of many of them.
+        length_penalty, of a beam, is the model's own unless given.
         """
+        ways.setdefault("length_penalty", Power(self.length_penalty))
         way = choose(**ways)
         if way.is_lookup:
             raise InputError("is_lookup is for language models: a translation repeats little")

@@ -13,7 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from lookleft.bundled import find_model
-from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig
+from lookleft.config import (
+    MAX_BEAM,
+    MAX_PENALTY,
+    DecoderOnlyConfig,
+    EncoderDecoderConfig,
+    EncoderOnlyConfig,
+)
 from lookleft.errors import ConfigError, FileError, InputError
 from lookleft.files import (
     look_at,
@@ -41,6 +47,7 @@ from lookleft.text.tokenizer import Tokenizer
 from lookleft.text.vocab import Specials, read_specials
 
 TEMPLATE_NAME = "chat_template.jinja"
+GENERATION_NAME = "generation_config.json"
 OWN_TYPE = "lookleft"  # model_type of networks that no Hugging Face class can express
 
 CONFIGS = (DecoderOnlyConfig, EncoderDecoderConfig, EncoderOnlyConfig)
@@ -63,6 +70,10 @@ class Bundle:
     quantised: Callable[[], Mapping[str, Quantised]] = dict
     chat_template: str | None = None  # how it wants a conversation spelt: foreign code, sandboxed
     source_tokenizer: Tokenizer | None = None  # of a translator whose sides share no vocabulary
+    # What a beam of a translator divides a sum of log-probabilities by: the length to this power.
+    # It was chosen for beams of this width, which transformers takes up and we do not.
+    length_penalty: float = 1.0
+    penalty_beam: int = 1
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, with the special tokens that this model was trained to read."""
@@ -104,7 +115,7 @@ class Bundle:
             self.source_tokenizer.save(folder / SOURCE_FOLDER)
         else:
             remove(folder / SOURCE_FOLDER / "tokenizer.json")  # of an older model
-        write_json(folder / "generation_config.json", self._generation_config())
+        write_json(folder / GENERATION_NAME, self._generation_config())
         if self.chat_template is not None:
             write_atomically(folder / TEMPLATE_NAME, self.chat_template.encode("utf-8"))
         else:
@@ -152,6 +163,8 @@ class Bundle:
             values["decoder_start_token_id"] = self.network.config.start_id
         if any(self.languages):
             values["languages"] = list(self.languages)
+        if self.penalty_beam > 1:
+            values |= {"num_beams": self.penalty_beam, "length_penalty": self.length_penalty}
         return values
 
 
@@ -197,6 +210,7 @@ def load(path: str | Path | None = None, *, dtype: torch.dtype = torch.float32) 
         model = load_hf(path, dtype=dtype)
     has_tokenizer = (path / "tokenizer.json").exists()
     reader = Tokenizer.load(path) if has_tokenizer else None
+    penalty, penalty_beam = _length_penalty(path)
     return Bundle(
         model,
         reader,
@@ -205,6 +219,8 @@ def load(path: str | Path | None = None, *, dtype: torch.dtype = torch.float32) 
         chat_template=None if reader is None else _chat_template(path),
         quantised=lambda: few,
         source_tokenizer=load_source_tokenizer(path),
+        length_penalty=penalty,
+        penalty_beam=penalty_beam,
     )
 
 
@@ -216,15 +232,33 @@ def load_source_tokenizer(folder: Path) -> Tokenizer | None:
 
 def _languages(folder: Path) -> Languages:
     """The pair of languages that a folder names, as `Bundle.save` writes it."""
-    file = folder / "generation_config.json"
-    if not file.exists():
-        return None, None
-    found = read_json(file, max_bytes=MAX_CONFIG_BYTES, max_depth=MAX_CONFIG_DEPTH)
-    codes = found.get("languages")
+    codes = _read_generation(folder).get("languages")
     if not isinstance(codes, list) or len(codes) != 2:
         return None, None
     source, target = (code if isinstance(code, str) else None for code in codes)
     return source, target
+
+
+def _length_penalty(folder: Path) -> tuple[float, int]:
+    """The length penalty that a folder names, in our files or Hugging Face's, and for what beam."""
+    found = _read_generation(folder)
+    penalty, beam = found.get("length_penalty"), found.get("num_beams")
+    if penalty is None or beam in (None, 1):  # without a beam it has no meaning
+        return 1.0, 1
+    is_number = type(penalty) in (int, float) and abs(penalty) <= MAX_PENALTY
+    if not is_number or type(beam) is not int or not 1 < beam <= MAX_BEAM:
+        raise ConfigError(
+            f"{folder / GENERATION_NAME}: length_penalty={penalty!r:.40}, num_beams={beam!r:.40}: "
+            f"a penalty is a number of at most {MAX_PENALTY}, a beam a whole one from 1 to "
+            f"{MAX_BEAM}"
+        )
+    return float(penalty), beam
+
+
+def _read_generation(folder: Path) -> dict[str, Any]:
+    file = folder / GENERATION_NAME
+    limits = {"max_bytes": MAX_CONFIG_BYTES, "max_depth": MAX_CONFIG_DEPTH}
+    return read_json(file, **limits) if file.exists() else {}
 
 
 def _chat_template(folder: Path) -> str | None:

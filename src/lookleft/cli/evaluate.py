@@ -173,11 +173,9 @@ def compared(
 
 def translated(bundle: Bundle, sources: Sequence[str], beam: int) -> list[str]:
     """The best translations that a beam of that width finds."""
-    from lookleft.generate.request import GREEDY, Beam
-    from lookleft.generate.translate import translate
+    from lookleft.generate.translate import beam_for, translate
 
-    method = GREEDY if beam == 1 else Beam(beam, stop="estimate")
-    return translate(bundle, sources, method=method)
+    return translate(bundle, sources, method=beam_for(bundle, beam))
 
 
 def other_outputs(

@@ -79,12 +79,14 @@ def train(
         given["train.device"] = device
     if seed is not None:
         given["train.seed"] = str(seed)
+    from lookleft.evaluate.tune import make_tuner
     from lookleft.nn.fused import are_kernels_compiled
     from lookleft.train.device import remark_on
     from lookleft.train.world import join_world
 
     with join_world() as world, silence(not world.is_main):
         run = open_run(word, out, given, world, is_resume=resume)
+        run.tuner = make_tuner(run.settings, lambda line: tell(run.folder, line))
         if run.settings.model.mask == "none":
             say(PEEKS)
         remark = remark_on(run.settings.train.precision, run.model.device)

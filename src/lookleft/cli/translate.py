@@ -33,7 +33,7 @@ def translate(
     *,
     beam: int = 1,
     n_best: int = 1,
-    length_penalty: str = "power:1",
+    length_penalty: str | None = None,
     max_new: int | None = None,
     prefix: str = "",
     from_: Annotated[str | None, Parameter(name="--from")] = None,
@@ -70,7 +70,8 @@ def translate(
     n_best
         Translations of each sentence, best first, one on each line; at most the beam.
     length_penalty
-        power:A divides a sum of log-probabilities by L^A, wu:A by ((5 + L) / 6)^A.
+        power:A divides a sum of log-probabilities by L^A, wu:A by ((5 + L) / 6)^A. Unset: the
+        model's own, else power:1.
     max_new
         The longest answer in tokens; unset: twice the source's, and 10.
     prefix
@@ -98,6 +99,7 @@ def translate(
     from lookleft.api import load
     from lookleft.cli.talk import use_threads
     from lookleft.generate.methods import choose, penalty_of
+    from lookleft.generate.request import Power
     from lookleft.generate.translate import Options, Translator
 
     if model is not None and text is None:
@@ -114,7 +116,8 @@ def translate(
                 f"lookleft translate {DEFAULT} {model}"
             )
     use_threads(threads)
-    method = choose(beam=beam, n_best=n_best, length_penalty=penalty_of(length_penalty)).method
+    penalty = None if length_penalty is None else penalty_of(length_penalty)
+    choose(beam=beam, n_best=n_best)  # what is wrong is found before anything is loaded
     is_one = text is not None and not is_file_name(text)
     if text is not None and not is_one and not os.path.exists(text):
         raise FileError(
@@ -124,8 +127,9 @@ def translate(
     if engine == "auto" and is_one and is_cold():
         engine = "torch"
     loaded = load(model, engine=engine, activations=activations)
+    penalty = penalty or Power(loaded.length_penalty)
     options = Options(
-        method=method,
+        method=choose(beam=beam, n_best=n_best, length_penalty=penalty).method,
         max_new=max_new,
         prefix=prefix,
         source_language=from_,

@@ -9,12 +9,11 @@ from typing import Literal, NamedTuple
 
 from torch import Tensor
 
-from lookleft.config import EncoderDecoderConfig, EncoderOnlyConfig, ModelConfig
+from lookleft.config import MAX_PENALTY, EncoderDecoderConfig, EncoderOnlyConfig, ModelConfig
 from lookleft.errors import InputError
 
 Rule = Callable[[Tensor, Sequence[int]], Tensor]  # logits (V,), the row's tokens so far -> (V,)
 Finish = Literal["end", "length", "stuck"]  # an end token; no more room; no token was possible
-MOST_PENALTY = 10  # beyond that the powers of long texts cannot be held
 
 
 @dataclass(frozen=True)
@@ -91,10 +90,10 @@ class Beam:
             raise InputError(
                 f"n_best={self.n_best} of a beam of {self.width}: give 1..{self.width}"
             )
-        if not abs(self.length_penalty.a) <= MOST_PENALTY:
+        if not abs(self.length_penalty.a) <= MAX_PENALTY:
             raise InputError(
                 f"length penalty {self.length_penalty.a} must be a number between "
-                f"-{MOST_PENALTY} and {MOST_PENALTY}"
+                f"-{MAX_PENALTY} and {MAX_PENALTY}"
             )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lookleft import __version__
+from lookleft.bundle import GENERATION_NAME
 from lookleft.files import write_atomically
 from lookleft.train.report import PEEKS, clock, read_if_there, sittings, total_steps
 from lookleft.train.settings import RunSettings, read_settings
@@ -78,6 +79,12 @@ def _body(
         yield f"\n**{PEEKS}**"
     yield "\n## Measured\n"
     yield from _measured(scores, settings)
+    decoding = read_if_there(folder / "model" / GENERATION_NAME)
+    if "length_penalty" in decoding:
+        yield (
+            f"\nBeams divide by the length to the power {decoding['length_penalty']:g}, which the "
+            f"dev set chose for a beam of {decoding['num_beams']}."
+        )
     yield "\n## Training\n"
     rows = read_metrics(folder)
     ends = sittings(rows)

@@ -38,9 +38,19 @@ class Judge(Protocol):
     def __call__(self, bundle: Bundle) -> Opinion: ...
 
 
+class Tuner(Protocol):
+    """Sets how a model that is done will be used, before it is written."""
+
+    def __call__(self, bundle: Bundle) -> None: ...
+
+
 def no_opinion(bundle: Bundle) -> Opinion:
     """The judge of runs that measure the loss only."""
     return Opinion()
+
+
+def as_it_is(bundle: Bundle) -> None:
+    """The tuner of runs whose models need no tuning."""
 
 
 def value_of(choice: Choice, dev_loss: float | None, opinion: Opinion) -> float:

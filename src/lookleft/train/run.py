@@ -35,7 +35,7 @@ from lookleft.train.checkpoint import (
 from lookleft.train.data import batch_maker, training_feed
 from lookleft.train.device import compile_blocks, find_device
 from lookleft.train.event import Event
-from lookleft.train.judge import Judge, Opinion, is_better, no_opinion, value_of
+from lookleft.train.judge import Judge, Opinion, Tuner, as_it_is, is_better, no_opinion, value_of
 from lookleft.train.keys import changed_keys
 from lookleft.train.loop import DivergedError, StepRecord, train_steps
 from lookleft.train.measure import measured, write_scores
@@ -94,6 +94,7 @@ class Run:
         self.read = Summary()  # the lines of the training text that this sitting has read
         self.read_dev = Summary()  # and those of the dev set
         self.judge: Judge = no_opinion
+        self.tuner: Tuner = as_it_is
         self.clock: Clock = time.perf_counter
         self.watch = Stopwatch(self.clock)  # of this sitting
         self.trackers: list[Tracker] = []
@@ -241,6 +242,7 @@ class Run:
                     result = self._bundle(self._mean()[0])
                 else:
                     result = load(self.folder / "best") if is_measured else self._bundle(model)
+                self.tuner(result)
                 result.save(self.folder / "model")
                 self._note_facts(result_step=self.progress.step)
 

@@ -153,6 +153,7 @@ class TrainSettings(Frozen):
     patience: int = Field(default=0, ge=0)  # evaluations without gain before stopping; 0: never
     choose: Choice = "loss"  # what decides which model is the best: loss, bleu or chrf
     eval_sentences: int = Field(default=500, ge=0)  # of dev, translated at each evaluation
+    tune_beam: int = Field(default=0, ge=0, le=64)  # whose length penalty dev chooses; 0: none
     bleu_tokenize: Tokenize | None = None  # sacreBLEU's way to cut words; unset: 13a, Hindi intl
     samples: int = Field(default=3, ge=0)  # of the translated sentences, kept to be read
     track: tuple[str, ...] = ()  # trackers besides metrics.jsonl: "tensorboard"
@@ -240,6 +241,11 @@ class RunSettings(Frozen):
                 train.choose != "loss" and not is_scored,
                 f'train.choose = "{train.choose}" needs task = "translate" and '
                 f"train.eval_sentences above 0",
+            ),
+            (train.tune_beam == 1, "train.tune_beam = 1 is greedy, without a length penalty"),
+            (
+                train.tune_beam > 0 and (self.task != "translate" or self.data.dev_set is None),
+                'train.tune_beam needs task = "translate" and a dev set: give data.dev',
             ),
             (
                 self.data.bpe_dropout > 0 and not is_cut_by_bpe,

@@ -17,8 +17,7 @@ from lookleft.data.corpus import TsvPairs
 from lookleft.data.mixture import OfOrigins, origins_beside
 from lookleft.demo.story import AUDIT_LENGTH
 from lookleft.evaluate.bleu import BucketScores, Scores, corpus_scores, scores_by_length
-from lookleft.generate.request import GREEDY, Beam
-from lookleft.generate.translate import translate
+from lookleft.generate.translate import beam_for, translate
 
 FILES = ("valid.tsv.gz", "valid-tatoeba.tsv.gz")
 BEAM = 5
@@ -91,8 +90,7 @@ def measure(
         sources, references = [p.source for p in pairs], [p.target for p in pairs]
         for beam in (1, BEAM):
             say(f"translating the {len(pairs):,} sentences of {name}, beam {beam}")
-            method = GREEDY if beam == 1 else Beam(beam, stop="estimate")
-            outputs = translate(bundle, sources, method=method)
+            outputs = translate(bundle, sources, method=beam_for(bundle, beam))
             scores = corpus_scores(outputs, references, tokenize=TOKENIZE)
             results.append(Result(name, "all", len(pairs), beam, scores))
         if name != FILES[0]:
