@@ -74,6 +74,15 @@ def test_a_plain_line_has_words_that_scripts_can_read(run: Run) -> None:
     assert found["best"] == "0"
 
 
+def test_the_mean_of_checkpoints_is_called_so(run: Run) -> None:
+    from dataclasses import replace
+
+    mean = replace(EVENT, n_averaged=3, is_best=None, n_without_gain=None, best=None)
+    assert " mean_of=3 " in plain_line(run, mean)
+    assert "best=" not in plain_line(run, mean)
+    assert table_row(mean, COLUMNS).endswith("mean of 3 checkpoints ✓ saved")
+
+
 def test_the_live_line_says_patience_and_the_value_to_beat(run: Run) -> None:
     from dataclasses import replace
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,7 +13,7 @@ import pytest
 from small_runs import small_settings, write_pairs
 
 from lookleft.bundle import Bundle
-from lookleft.files import write_json
+from lookleft.files import append_line, write_json
 from lookleft.pages.charts import Curve, draw_chart, short, ticks
 from lookleft.train.card import to_markdown, write_card
 from lookleft.train.judge import Opinion, Sample
@@ -99,6 +100,21 @@ def test_the_card_has_a_head_that_is_yaml_and_the_figures_that_were_measured(fol
     marks = json.loads((folder / "data.json").read_text())
     assert all(mark in text for mark in marks.values())
     assert "Audit of the trained weights" in to_html(folder)
+
+
+def test_the_mean_of_checkpoints_and_what_dev_chose_are_called_so(
+    folder: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(folder, tmp_path / "run", symlinks=True))
+    rows = (folder / "metrics.jsonl").read_text().splitlines()
+    mean = json.loads(rows[-1]) | {"n_averaged": 3}
+    append_line(folder / "metrics.jsonl", json.dumps(mean))
+    write_json(folder / "scores.json", mean | {"signature": "BLEU|tok:13a"})
+    write_json(folder / "model" / "generation_config.json", {"length_penalty": 1.4, "num_beams": 5})
+    page = to_html(folder)
+    assert "Scores of the mean of the last 3 checkpoints, at step 4" in page
+    assert '<th scope="row">4, mean of 3</th>' in page
+    assert "to the power 1.4, which the dev set chose for a beam of 5" in to_markdown(folder)
 
 
 def test_samples_come_back_as_they_went_but_for_line_breaks(folder: Path, tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from lookleft.train.track import check_trackers, forget_after, open_trackers, re
 class FakeWriter:
     """What `torch.utils.tensorboard.SummaryWriter` is asked to do."""
 
-    def __init__(self, folder: str) -> None:
-        self.folder, self.is_closed = folder, False
+    def __init__(self, folder: str, purge_step: int) -> None:
+        self.folder, self.purge_step, self.is_closed = folder, purge_step, False
         self.calls: list[tuple[str, int]] = []
 
     def add_scalar(self, name: str, value: float, step: int) -> None:
@@ -38,8 +38,8 @@ def test_tensorboard_gets_what_the_json_lines_get(
 ) -> None:
     made: list[FakeWriter] = []
 
-    def make(folder: str) -> FakeWriter:
-        made.append(FakeWriter(folder))
+    def make(folder: str, purge_step: int) -> FakeWriter:
+        made.append(FakeWriter(folder, purge_step))
         return made[-1]
 
     module = ModuleType("torch.utils.tensorboard")
@@ -54,6 +54,12 @@ def test_tensorboard_gets_what_the_json_lines_get(
     assert writer.is_closed
     assert {("loss", 1), ("loss", 2), ("dev_loss", 2)} <= set(writer.calls)
     assert [row["step"] for row in read_metrics(tmp_path / "run")] == [1, 2]
+    again = Run.resume(tmp_path / "run", {"train.steps": "4"})
+    events = again.train()
+    next(events)
+    assert made[-1].purge_step == 3  # what the first sitting logged stays
+    events.close()  # type: ignore[attr-defined]
+    assert made[-1].is_closed  # whatever ends a run
 
 
 def test_a_tracker_that_is_not_installed_stops_the_run_before_it_begins(

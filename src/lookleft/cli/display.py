@@ -133,8 +133,8 @@ def plain_line(run: Run, event: Event) -> str:
                 words[key] = f"{value:.{digits}f}"
     words["tok_s"] = f"{speed(event):.0f}"
     words["left"] = clock(seconds_left(run, event.step, event.seconds))
-    if event.is_best is not None:
-        words["best"] = str(int(event.is_best))
+    if event.n_without_gain is not None:
+        words["best"] = str(int(bool(event.is_best)))
         if train.patience:
             words["patience"] = f"{event.n_without_gain}/{train.patience}"
         if not event.is_best and event.best is not None:

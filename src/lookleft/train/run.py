@@ -170,7 +170,8 @@ class Run:
         `is_stop_asked` is looked at between steps: then the step is saved and training ends early.
         """
         if self.world.is_main:
-            self.trackers = open_trackers(self.folder, self.settings.train.track)
+            names, step = self.settings.train.track, self.progress.step
+            self.trackers = open_trackers(self.folder, names, step)
             self._note_facts()
         try:
             yield from self._train(is_stop_asked)

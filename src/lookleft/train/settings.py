@@ -300,9 +300,11 @@ def read_settings(path: Path | None, overrides: Mapping[str, str] | None = None)
             _begin_at(Path.cwd(), values)
 
     def place_of(key: str) -> str:
+        if path is None:
+            return ""
         if key in given:
-            return " (given by name, not in a file)"
-        line = None if path is None else line_of(text_of_file, key)
+            return " (given beside the file)"
+        line = line_of(text_of_file, key)
         return f" ({path}:{line})" if line else ""
 
     return RunSettings.parse(values, str(path or "the settings"), place_of)

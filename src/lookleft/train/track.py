@@ -50,10 +50,11 @@ class JsonTracker:
 class TensorBoardTracker:
     """Event files for TensorBoard, in the folder `tensorboard` of the run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer: Any = SummaryWriter(str(folder / "tensorboard"))
+        # TensorBoard hides what an earlier sitting logged of the steps that come again.
+        self._writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
 
     def log(self, step: int, figures: Figures) -> None:
         for name, value in figures.items():
@@ -67,7 +68,7 @@ class TensorBoardTracker:
 
 
 # Each is called like the package that it needs.
-TRACKERS: dict[str, Callable[[Path], Tracker]] = {"tensorboard": TensorBoardTracker}
+TRACKERS: dict[str, Callable[[Path, int], Tracker]] = {"tensorboard": TensorBoardTracker}
 
 
 def check_trackers(names: Sequence[str]) -> None:
@@ -80,9 +81,9 @@ def check_trackers(names: Sequence[str]) -> None:
             raise MissingExtraError(f"train.track = [{name!r}]", "track", name)
 
 
-def open_trackers(folder: Path, names: Sequence[str]) -> list[Tracker]:
-    """The JSON lines, and every tracker that the settings name."""
-    return [JsonTracker(folder), *(TRACKERS[name](folder) for name in names)]
+def open_trackers(folder: Path, names: Sequence[str], step: int = 0) -> list[Tracker]:
+    """The JSON lines, and every tracker that the settings name, of a run that goes on at a step."""
+    return [JsonTracker(folder), *(TRACKERS[name](folder, step) for name in names)]
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
