@@ -66,6 +66,19 @@ def test_settings_come_from_file_and_command_line(
     assert "nothing to do: this run finished at step 3" in capsys.readouterr().err
 
 
+def test_a_quiet_run_prints_nothing_and_logs_all(
+    pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    words = ["--out", str(out), "--data.train", pairs, *SMALL, "-q"]
+    with pytest.raises(InputError, match="give one of them"):
+        run(*words, "--json")
+    run(*words)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+    assert "step=3" in (out / "train.log").read_text()
+
+
 def test_a_model_that_peeks_is_announced(
     pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

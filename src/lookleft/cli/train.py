@@ -38,6 +38,7 @@ def train(
     threads: int | None = None,
     seed: int | None = None,
     plain: Annotated[bool, Parameter(negative="")] = False,
+    quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="")] = False,
     json_: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     """Train a translator or a language model.
@@ -70,9 +71,13 @@ def train(
         Of all chance in the run.
     plain
         Plain lines on a terminal too.
+    quiet
+        Print nothing but errors; what would be printed is in train.log.
     json_
         Print one JSON object per event instead of a table.
     """
+    if quiet and json_:
+        raise InputError("--quiet prints nothing, --json prints everything: give one of them")
     use_threads(threads)
     word, given = parse_words(config)
     if device is not None:
@@ -84,7 +89,7 @@ def train(
     from lookleft.train.device import remark_on
     from lookleft.train.world import join_world
 
-    with join_world() as world, silence(not world.is_main):
+    with join_world() as world, silence(quiet or not world.is_main):
         run = open_run(word, out, given, world, is_resume=resume)
         run.tuner = make_tuner(run.settings, lambda line: tell(run.folder, line))
         if run.settings.model.mask == "none":
