@@ -210,7 +210,9 @@ def load(path: str | Path | None = None, *, dtype: torch.dtype = torch.float32) 
         model = load_hf(path, dtype=dtype)
     has_tokenizer = (path / "tokenizer.json").exists()
     reader = Tokenizer.load(path) if has_tokenizer else None
-    penalty, penalty_beam = _length_penalty(path)
+    penalty, penalty_beam = 1.0, 1
+    if isinstance(model, EncoderDecoder):
+        penalty, penalty_beam = _length_penalty(path)
     return Bundle(
         model,
         reader,
@@ -249,8 +251,8 @@ def _length_penalty(folder: Path) -> tuple[float, int]:
     if not is_number or type(beam) is not int or not 1 < beam <= MAX_BEAM:
         raise ConfigError(
             f"{folder / GENERATION_NAME}: length_penalty={penalty!r:.40}, num_beams={beam!r:.40}: "
-            f"a penalty is a number of at most {MAX_PENALTY}, a beam a whole one from 1 to "
-            f"{MAX_BEAM}"
+            f"a penalty is a number from -{MAX_PENALTY} to {MAX_PENALTY}, a beam a whole one from "
+            f"1 to {MAX_BEAM}"
         )
     return float(penalty), beam
 

@@ -15,7 +15,8 @@ from lookleft.errors import ConfigError
 
 # Caps before allocation: a file that asks for more is broken or hostile.
 MAX_WIDTH, MAX_LAYERS, MAX_VOCABULARY, MAX_LENGTH = 65_536, 1_024, 1_000_000, 16_777_216
-MAX_BEAM, MAX_PENALTY = 1_024, 10  # with a larger one the powers of long texts cannot be held
+MAX_BEAM = 1_024
+MAX_PENALTY = 10  # beyond that the powers of long texts cannot be held
 
 Width = Annotated[int, Field(ge=1, le=MAX_WIDTH)]
 Layers = Annotated[int, Field(ge=1, le=MAX_LAYERS)]

@@ -78,6 +78,18 @@ def test_a_run_writes_it_and_everybody_takes_it_up(tmp_path: Path) -> None:
     assert load(tmp_path / "again").length_penalty == 1.7
 
 
+def test_sentences_that_the_model_cannot_read_do_not_stop_it(tmp_path: Path) -> None:
+    """Evaluations translate the first few only, so nobody may have met them before."""
+    pairs = write_pairs(tmp_path / "dev.tsv")
+    long = " ".join(["one"] * 40)
+    pairs.write_text(f"{pairs.read_text(encoding='utf-8')}{long}\t{long}\n", encoding="utf-8")
+    places = '{ kind = "learned", max_len = 40 }'
+    run = trained(
+        tmp_path, train__tune_beam="2", model__positions=places, data__dev=str(tmp_path / "dev.tsv")
+    )
+    assert load(run.folder).penalty_beam == 2
+
+
 def test_answers_follow_the_model_s_penalty_unless_told_another() -> None:
     model = lookleft.load(engine="torch")  # the one in the box
 

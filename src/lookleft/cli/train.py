@@ -72,7 +72,7 @@ def train(
     plain
         Plain lines on a terminal too.
     quiet
-        Print nothing but errors; what would be printed is in train.log.
+        Print nothing but errors; train.log has what happens.
     json_
         Print one JSON object per event instead of a table.
     """
@@ -84,14 +84,12 @@ def train(
         given["train.device"] = device
     if seed is not None:
         given["train.seed"] = str(seed)
-    from lookleft.evaluate.tune import make_tuner
     from lookleft.nn.fused import are_kernels_compiled
     from lookleft.train.device import remark_on
     from lookleft.train.world import join_world
 
     with join_world() as world, silence(quiet or not world.is_main):
         run = open_run(word, out, given, world, is_resume=resume)
-        run.tuner = make_tuner(run.settings, lambda line: tell(run.folder, line))
         if run.settings.model.mask == "none":
             say(PEEKS)
         remark = remark_on(run.settings.train.precision, run.model.device)
@@ -99,6 +97,7 @@ def train(
             say(remark)
         if run.is_finished:
             if not run.has_result:
+                equip(run)
                 run.save_result()  # fewer steps were asked for than it had done
             if world.is_main and not is_concluded(run.folder):
                 conclude(run)  # it was cut short after its last step
@@ -270,10 +269,9 @@ def resumed(folder: Path, given: dict[str, str], world: World) -> Run:
 def follow(run: Run, asked: list[int], *, as_json: bool, is_plain: bool) -> None:
     """Train, show and log what happens."""
     from lookleft.cli.display import make_display, plain_line
-    from lookleft.evaluate.judge import make_judge
     from lookleft.train.samples import samples_of
 
-    run.judge = make_judge(run.settings)
+    equip(run)
     told: dict[str, str] = {}
     epoch = -1
     with make_display(run, as_json=as_json, is_plain=is_plain) as display:
@@ -286,6 +284,15 @@ def follow(run: Run, asked: list[int], *, as_json: bool, is_plain: bool) -> None
             display.show(event, samples_of(run.folder, event.step))
             log(run.folder, plain_line(run, event), has_time=True)
     tell_left_out(run, told)
+
+
+def equip(run: Run) -> None:
+    """Give a run what looks at its models: training itself cannot decode."""
+    from lookleft.evaluate.judge import make_judge
+    from lookleft.evaluate.tune import make_tuner
+
+    run.judge = make_judge(run.settings)
+    run.tuner = make_tuner(run.settings, lambda line: tell(run.folder, line))
 
 
 def tell_left_out(run: Run, told: dict[str, str]) -> None:

@@ -117,7 +117,8 @@ def translate(
             )
     use_threads(threads)
     penalty = None if length_penalty is None else penalty_of(length_penalty)
-    choose(beam=beam, n_best=n_best)  # what is wrong is found before anything is loaded
+    # What is wrong is found before anything is loaded.
+    choose(beam=beam, n_best=n_best, length_penalty=penalty or Power())
     is_one = text is not None and not is_file_name(text)
     if text is not None and not is_one and not os.path.exists(text):
         raise FileError(

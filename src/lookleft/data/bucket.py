@@ -181,7 +181,8 @@ class Feed(Iterator[list[Item]]):
     ) -> None:
         """`seed` None leaves everything in order, for validation; `n_epochs` None never ends.
 
-        A window has `window` examples, or fewer if these have more than `window_ids` ids.
+        A window has `window` examples, or, if these have more than `window_ids` ids, as many as
+        have so many, but enough for all processes.
         """
         self._examples, self._cutter, self._seed = examples, cutter, seed
         self._window, self._window_ids = window, window_ids

@@ -1,13 +1,13 @@
 """How a translator decodes best: the length penalty that the dev set likes most.
 
 A beam divides the summed log-probability of an answer by a power of its length. With too small a
-power short answers win and BLEU punishes their brevity, with too large a one they babble. Which is
-right depends on the model, its languages and its smoothing; one number, so it is tried.
+power short answers win, and BLEU punishes their brevity; with too large a one long ones do, which
+babble. Which is right depends on the model and its languages: one number, so it is tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from lookleft.bundle import Bundle
@@ -31,7 +31,7 @@ def make_tuner(settings: RunSettings, say: Callable[[str], None]) -> Tuner:
         return as_it_is
 
     def tune(bundle: Bundle) -> None:
-        pairs = list(islice(open_pairs(data, "dev"), MOST))
+        pairs = list(islice(_short_enough(open_pairs(data, "dev"), bundle, data.max_tokens), MOST))
         say(f"choosing the length penalty of a beam of {beam} on {len(pairs):,} dev sentences")
         tried = tune_penalty(bundle, pairs, beam=beam, tokenize=tokenize_for(settings))
         told = ", ".join(f"{penalty:g}: {bleu:.2f}" for penalty, bleu in sorted(tried.items()))
@@ -59,11 +59,20 @@ def tune_penalty(
 
     best, was_training = 1.0, bundle.network.training
     bundle.network.eval()
-    for step in (STEP, -STEP):
-        while SMALLEST <= (other := round(best + step, 2)) <= LARGEST and bleu(other) > bleu(best):
-            best = other
-        if best != 1.0:
-            break
-    bundle.network.train(was_training)
+    try:
+        for step in (STEP, -STEP):
+            while SMALLEST <= (other := round(best + step, 2)) <= LARGEST and bleu(other) > bleu(
+                best
+            ):
+                best = other
+            if best != 1.0:
+                break
+    finally:
+        bundle.network.train(was_training)
     bundle.length_penalty, bundle.penalty_beam = best, beam
     return tried
+
+
+def _short_enough(pairs: Iterable[Pair], bundle: Bundle, most: int) -> Iterator[Pair]:
+    """Those whose source a model trained on at most so many tokens can read."""
+    return (pair for pair in pairs if len(bundle.encode_source(pair.source)) <= most)

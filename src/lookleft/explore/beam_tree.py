@@ -17,7 +17,7 @@ from lookleft.data.batch import Batch, pad_rows
 from lookleft.explore.states import LIMIT, MAX_NEW, ExploreError
 from lookleft.explore.tokens import label_of, read_text, written_text
 from lookleft.generate.beam import Beams
-from lookleft.generate.request import Answer, Beam, Done, Request, admit
+from lookleft.generate.request import Answer, Beam, Done, Power, Request, admit
 from lookleft.models import EncoderDecoder
 
 Path = tuple[int, ...]  # the tokens of a hypothesis
@@ -98,7 +98,7 @@ def beam_tree(bundle: Bundle, request: BeamRequest) -> dict[str, Any]:
         source=tuple(source),
         max_new=request.max_new,
         ends=ends,
-        method=Beam(request.size, n_best=request.size),
+        method=Beam(request.size, Power(bundle.length_penalty), n_best=request.size),
     )
     entry = admit(asked, 0, network.config)
     batch = Batch(pad_rows([entry.read]), source=pad_rows([source]))

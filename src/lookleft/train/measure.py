@@ -37,7 +37,9 @@ def measured(
     batches = dev_batches(settings, tokenizer, start_id, world.share, source, read)
     loss = validate(model, batches, world)
     if not math.isfinite(loss):  # before anything is written; the same in every process
-        raise DivergedError(f"step {event.step}: the loss on the dev set is {loss}; lower train.lr")
+        raise DivergedError(
+            f"after step {event.step} the loss on the dev set is {loss}; lower train.lr"
+        )
     was_training = model.training
     model.eval()
     try:

@@ -243,8 +243,11 @@ class Run:
                     result = self._bundle(self._mean()[0])
                 else:
                     result = load(self.folder / "best") if is_measured else self._bundle(model)
-                self.tuner(result)
                 result.save(self.folder / "model")
+                if self.tuner is not as_it_is:  # after it is safe: tuning may take minutes
+                    result.network.to(self.model.device)
+                    self.tuner(result)
+                    result.save(self.folder / "model")
                 self._note_facts(result_step=self.progress.step)
 
     def _save_for_mean(self) -> None:

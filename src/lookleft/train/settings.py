@@ -245,7 +245,7 @@ class RunSettings(Frozen):
             (train.tune_beam == 1, "train.tune_beam = 1 is greedy, without a length penalty"),
             (
                 train.tune_beam > 0 and (self.task != "translate" or self.data.dev_set is None),
-                'train.tune_beam needs task = "translate" and a dev set: give data.dev',
+                'train.tune_beam needs task = "translate" and a dev set: give data.dev, or 0',
             ),
             (
                 self.data.bpe_dropout > 0 and not is_cut_by_bpe,
