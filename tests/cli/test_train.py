@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from lookleft.bundle import load
+from lookleft.cli.begin import parse_words
 from lookleft.cli.display import live_line, plain_line
 from lookleft.cli.main import app
-from lookleft.cli.train import log, parse_words
+from lookleft.cli.train import log
 from lookleft.errors import ConfigError, FileError, InputError, LookleftError
 from lookleft.nn import fused
 from lookleft.train.event import Event

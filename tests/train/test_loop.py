@@ -14,7 +14,8 @@ import torch
 
 from lookleft.data.batch import Batch, next_token_batch, translation_batch
 from lookleft.models import AnyModel, build, presets
-from lookleft.train.loop import DivergedError, train_steps, validate
+from lookleft.train.diverged import DivergedError
+from lookleft.train.loop import train_steps, validate
 from lookleft.train.optim import make_optimizers
 from lookleft.train.schedule import make_schedule
 

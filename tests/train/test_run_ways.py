@@ -19,7 +19,7 @@ from lookleft.errors import ConfigError
 from lookleft.models import EncoderOnly
 from lookleft.tensors import read_tensors
 from lookleft.train import replicas
-from lookleft.train.loop import DivergedError
+from lookleft.train.diverged import DivergedError
 from lookleft.train.prepare import is_begun_with
 from lookleft.train.run import Run
 from lookleft.train.settings import RunSettings, read_settings

@@ -43,9 +43,9 @@ def check(
     json_
         Print JSON.
     """
+    from lookleft.cli.begin import parse_words
     from lookleft.cli.recipes import find_config
     from lookleft.cli.talk import use_threads
-    from lookleft.cli.train import parse_words
     from lookleft.files import write_json
     from lookleft.train.settings import read_settings
 

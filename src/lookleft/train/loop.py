@@ -9,19 +9,13 @@ from dataclasses import dataclass
 import torch
 
 from lookleft.data.batch import Batch
-from lookleft.errors import LookleftError
 from lookleft.models import AnyModel
+from lookleft.train.diverged import DivergedError, what_happened
 from lookleft.train.loss import batch_loss
 from lookleft.train.objective import Objective
 from lookleft.train.schedule import Schedule
 from lookleft.train.team import Team
 from lookleft.train.world import ALONE, World
-
-_LINES_SHOWN = 10
-
-
-class DivergedError(LookleftError):
-    """The loss is no longer a number; a step that would have gone on from it was not taken."""
 
 
 @dataclass(frozen=True)
@@ -63,32 +57,10 @@ def train_steps(
         norm = team.clip(max_norm)
         mean = team.world.total(sum(losses))[0] / max(n_targets, 1)
         if not math.isfinite(mean) or not math.isfinite(norm):  # the same in every process
-            raise DivergedError(in_words(step, group, losses, norm, team.world))
+            raise DivergedError(what_happened(step, group, losses, norm, team.world))
         for optimizer in optimizers:
             optimizer.step()
         yield StepRecord(step, mean, n_targets, norm, share)
-
-
-def in_words(
-    step: int, group: Sequence[Batch], losses: Sequence[float], norm: float, world: World = ALONE
-) -> str:
-    """What went wrong, in which batch of which process, and what to do about it."""
-    is_bad = [not math.isfinite(loss) for loss in losses]
-    is_norm_alone = not world.is_any(any(is_bad))
-    blamed = [batch for batch, bad in zip(group, is_bad, strict=True) if bad or is_norm_alone]
-    lines = sorted({line for batch in blamed for line in batch.lines})
-    told = torch.tensor([len(lines), *lines, *[0] * _LINES_SHOWN][: _LINES_SHOWN + 1])
-    found = [row.tolist() for row in world.gather(told)]  # lines in all, and the first of them
-    shown = sorted(line for n, *some in found for line in some[:n])[:_LINES_SHOWN]
-    total = world.total(sum(losses))[0]
-    n_more = sum(n for n, *_ in found) - len(shown)
-    more = f" and {n_more} more" if n_more else ""
-    where = f" on lines {', '.join(map(str, shown))}{more} of data.train"
-    return (
-        f"step {step}: the loss is {total} and the norm of its gradient {norm}"
-        f"{where if shown else ''}; the step was not taken. Look at those texts, lower train.lr, "
-        f"or lengthen train.warmup"
-    )
 
 
 def set_rate(optimizer: torch.optim.Optimizer, share: float) -> None:

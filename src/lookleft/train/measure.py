@@ -10,9 +10,10 @@ from lookleft.bundle import Bundle
 from lookleft.data.corpus import Summary
 from lookleft.files import write_json
 from lookleft.train.data import dev_batches
+from lookleft.train.diverged import DivergedError
 from lookleft.train.event import Event
 from lookleft.train.judge import Judge, Opinion
-from lookleft.train.loop import DivergedError, validate
+from lookleft.train.loop import validate
 from lookleft.train.settings import RunSettings
 from lookleft.train.world import World
 

@@ -25,19 +25,14 @@ from lookleft.text.tokenizer import Tokenizer
 from lookleft.train.average import MovingAverage, forget_checkpoints_after, mean_model
 from lookleft.train.budget import Clock, Fit, Stopwatch, decide, held_fit, is_due
 from lookleft.train.changes import ORDER, carried_on, check_same_network
-from lookleft.train.checkpoint import (
-    Progress,
-    load_checkpoint,
-    newest_sound,
-    save_checkpoint,
-    take_back,
-)
+from lookleft.train.checkpoint import Progress, load_checkpoint, newest_sound, save_checkpoint
 from lookleft.train.data import batch_maker, training_feed
 from lookleft.train.device import compile_blocks, find_device
+from lookleft.train.diverged import DivergedError, way_back
 from lookleft.train.event import Event
 from lookleft.train.judge import Judge, Opinion, Tuner, as_it_is, is_better, no_opinion, value_of
 from lookleft.train.keys import changed_keys
-from lookleft.train.loop import DivergedError, StepRecord, train_steps
+from lookleft.train.loop import StepRecord, train_steps
 from lookleft.train.measure import measured, write_scores
 from lookleft.train.memory import kept_memory
 from lookleft.train.optim import make_optimizers
@@ -176,7 +171,8 @@ class Run:
         try:
             yield from self._train(is_stop_asked)
         except DivergedError as error:
-            raise DivergedError(f"{error}. {self._way_back()}") from None
+            advice = way_back(self.folder, self.progress.step, self.settings.train.lr, self.world)
+            raise DivergedError(f"{error}. {advice}") from None
         finally:
             for tracker in self.trackers:
                 tracker.close()
@@ -319,22 +315,6 @@ class Run:
                 here = asdict(feed.position)
                 self.progress = replace(self.progress, step=record.step + 1, position=here)
                 yield record
-
-    def _way_back(self) -> str:
-        """What to do about a loss that is no number; a checkpoint that only leads there again goes.
-
-        The weights of a checkpoint of this very step are the ones that have no loss any more.
-        """
-        lower = f"--train.lr {self.settings.train.lr / 2:g}"
-        found = take_back(self.folder / "checkpoints", self.progress.step, self.world)
-        if found is None:
-            return f"There is no checkpoint from before: begin a new run with, say, {lower}"
-        if self.world.is_main:
-            link_atomically(self.folder / "last", found)
-        return (
-            f"Nothing after {found.name} is kept; go on from it with, say, "
-            f"lookleft train --resume --out {self.folder} {lower}"
-        )
 
     def _rate(self, step: int) -> float:
         """The share of the highest rate at a step, as long as the run has so many steps."""

@@ -1,0 +1,60 @@
+"""A loss that is no number: what is said about it, and what the run can go on from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from lookleft.data.batch import Batch
+from lookleft.errors import LookleftError
+from lookleft.files import link_atomically
+from lookleft.train.checkpoint import take_back
+from lookleft.train.world import ALONE, World
+
+_LINES_SHOWN = 10
+
+
+class DivergedError(LookleftError):
+    """The loss is no longer a number; a step that would have gone on from it was not taken."""
+
+
+def what_happened(
+    step: int, group: Sequence[Batch], losses: Sequence[float], norm: float, world: World = ALONE
+) -> str:
+    """What went wrong, in which batch of which process, and what to do about it."""
+    is_bad = [not math.isfinite(loss) for loss in losses]
+    is_norm_alone = not world.is_any(any(is_bad))
+    blamed = [batch for batch, bad in zip(group, is_bad, strict=True) if bad or is_norm_alone]
+    lines = sorted({line for batch in blamed for line in batch.lines})
+    told = torch.tensor([len(lines), *lines, *[0] * _LINES_SHOWN][: _LINES_SHOWN + 1])
+    found = [row.tolist() for row in world.gather(told)]  # lines in all, and the first of them
+    shown = sorted(line for n, *some in found for line in some[:n])[:_LINES_SHOWN]
+    total = world.total(sum(losses))[0]
+    n_more = sum(n for n, *_ in found) - len(shown)
+    more = f" and {n_more} more" if n_more else ""
+    where = f" on lines {', '.join(map(str, shown))}{more} of data.train"
+    return (
+        f"step {step}: the loss is {total} and the norm of its gradient {norm}"
+        f"{where if shown else ''}; the step was not taken. Look at those texts, lower train.lr, "
+        f"or lengthen train.warmup"
+    )
+
+
+def way_back(folder: Path, step: int, lr: float, world: World = ALONE) -> str:
+    """What to do next with the run in a folder; a checkpoint that only leads there again goes.
+
+    The weights of a checkpoint of this very step are the ones that have no loss any more.
+    """
+    lower = f"--train.lr {lr / 2:g}"
+    found = take_back(folder / "checkpoints", step, world)
+    if found is None:
+        return f"There is no checkpoint from before: begin a new run with, say, {lower}"
+    if world.is_main:
+        link_atomically(folder / "last", found)
+    return (
+        f"Nothing after {found.name} is kept; go on from it with, say, "
+        f"lookleft train --resume --out {folder} {lower}"
+    )
