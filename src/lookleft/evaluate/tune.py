@@ -61,10 +61,9 @@ def tune_penalty(
     bundle.network.eval()
     try:
         for step in (STEP, -STEP):
-            while SMALLEST <= (other := round(best + step, 2)) <= LARGEST and bleu(other) > bleu(
-                best
-            ):
-                best = other
+            other = round(best + step, 2)
+            while SMALLEST <= other <= LARGEST and bleu(other) > bleu(best):
+                best, other = other, round(other + step, 2)
             if best != 1.0:
                 break
     finally:

@@ -39,7 +39,7 @@ class Judge(Protocol):
 
 
 class Tuner(Protocol):
-    """Sets how a model that is done will be used, before it is written."""
+    """Sets how a trained model will be used: what is written with its weights."""
 
     def __call__(self, bundle: Bundle) -> None: ...
 
