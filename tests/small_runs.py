@@ -12,7 +12,8 @@ from torch import Tensor
 from lookleft.files import read_json
 from lookleft.tensors import read_tensors
 from lookleft.train.checkpoint import Progress, find_checkpoints, is_sound
-from lookleft.train.settings import RunSettings, read_settings
+from lookleft.train.settings import RunSettings
+from lookleft.train.settings_file import read_settings
 
 WORDS = ["one", "two", "three", "four", "five", "six"]
 NETWORK = {
@@ -97,5 +98,5 @@ def end_of(folder: Path) -> dict[str, Tensor]:
 def progress_of(folder: Path) -> Progress:
     """How far the last checkpoint of a run is, without how long that took."""
     last = find_checkpoints(folder / "checkpoints")[0]
-    found = Progress(**read_json(last / "progress.json", max_bytes=100_000, max_depth=4))
+    found = Progress(**read_json(last / "progress.json", max_bytes=100_000, max_depth=8))
     return replace(found, seconds=0.0, evaluation_seconds=None)

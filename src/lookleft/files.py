@@ -47,6 +47,14 @@ def check_writable(folder: Path) -> None:
         raise FileError(f"{folder}: cannot be written: {here} is read-only. Give another folder")
 
 
+def ready_to_write(path: Path) -> None:
+    """Make the folder that a file will lie in; raise now if it could not be written later."""
+    if path.is_dir():
+        raise FileError(f"{path}: is a folder; give the name of a file")
+    make_folder(path.parent)
+    check_writable(path.parent)
+
+
 def remove(path: Path) -> None:
     """Take a file away, if it is there."""
     try:

@@ -9,7 +9,7 @@ import pytest
 import lookleft
 from lookleft.audit import Report, Verdict
 from lookleft.train.run import Run
-from lookleft.train.settings import read_settings
+from lookleft.train.settings_file import read_settings
 
 SETTINGS = {
     "text.kind": "char",

@@ -137,3 +137,11 @@ def test_what_cannot_be_scored_is_refused(
     (here / "short.hi").write_text("one\n")
     with pytest.raises(error, match=message):
         evaluate(here, "run", *words)
+
+
+def test_translations_are_written_where_they_are_asked_for(here: Path) -> None:
+    words = ["--src", "@src.en", "--ref", "@ref.hi", "--beam", "1", "--out"]
+    evaluate(here, "run", *words, str(here / "new" / "folder" / "out.hi"))
+    assert len((here / "new" / "folder" / "out.hi").read_text("utf-8").splitlines()) == 36
+    with pytest.raises(FileError, match="is a folder; give the name of a file"):
+        evaluate(here, "run", *words, str(here / "new"))

@@ -16,7 +16,7 @@ from lookleft.cli.recipes import find_config, find_recipes
 from lookleft.errors import FileError, InputError
 from lookleft.train.corpora import find_files, open_pairs
 from lookleft.train.keys import all_keys
-from lookleft.train.settings import read_settings
+from lookleft.train.settings_file import read_settings
 from lookleft.train.survey import survey
 from lookleft.train.where import line_of
 
@@ -75,6 +75,14 @@ def test_check_says_what_a_run_would_be_and_keeps_nothing(
         assert f"{found['data'][n_over]} pairs of {part} longer than 9 tokens" in told
     assert found["cost"]["seconds"] > 0
     assert {path.name for path in tmp_path.iterdir()} == {"pairs.tsv", "check.json"}
+
+
+def test_check_takes_what_train_takes_and_writes_where_it_is_told(tmp_path: Path) -> None:
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    words = as_words(SMALL | {"data.train": str(pairs)})
+    out = tmp_path / "new" / "found.json"
+    assert call("check", *words, "--seed", "7", "--device", "cpu", "--out", str(out)) == 0
+    assert "train.seed" in json.loads(out.read_text())["config"]["changed"]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from lookleft.errors import ConfigError, FileError, InputError, LookleftError
 from lookleft.nn import fused
 from lookleft.train.event import Event
 from lookleft.train.run import Run
-from lookleft.train.settings import read_settings
+from lookleft.train.settings_file import read_settings
 
 SETTINGS = {
     "text.kind": "char",

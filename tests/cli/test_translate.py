@@ -18,7 +18,7 @@ from lookleft.cli import translate as translate_file
 from lookleft.cli.translate import is_file_name, is_sentence
 from lookleft.errors import FileError, InputError
 from lookleft.train.run import Run
-from lookleft.train.settings import read_settings
+from lookleft.train.settings_file import read_settings
 
 # The engine has tests of its own; here it would have to be compiled first.
 translate = partial(translate_file.translate, engine="torch")

@@ -18,7 +18,8 @@ from lookleft.demo.box.measure import SENTENCES
 from lookleft.demo.box.origins import FREE
 from lookleft.errors import FileError
 from lookleft.train.run import Run
-from lookleft.train.settings import RunSettings, read_settings
+from lookleft.train.settings import RunSettings
+from lookleft.train.settings_file import read_settings
 
 PAIRS = {
     "I am fine.": "मैं ठीक हूँ।",

@@ -20,7 +20,7 @@ from lookleft.generate.request import GREEDY, Beam, Method, Power
 from lookleft.generate.translate import beam_for
 from lookleft.train.judge import as_it_is
 from lookleft.train.run import Run
-from lookleft.train.settings import read_settings
+from lookleft.train.settings_file import read_settings
 
 PAIRS = [Pair("a", " ".join("abcdefgh"), 1)]
 
@@ -28,7 +28,7 @@ PAIRS = [Pair("a", " ".join("abcdefgh"), 1)]
 def trained(folder: Path, **changes: str) -> Run:
     settings = small_settings(write_pairs(folder / "pairs.tsv"), **changes)
     run = Run.start(folder / "run", settings)
-    run.tuner = make_tuner(settings, lambda line: None)
+    run.results.tuner = make_tuner(settings, lambda line: None)
     list(run.train())
     return run
 
@@ -104,7 +104,7 @@ def test_answers_follow_the_model_s_penalty_unless_told_another() -> None:
 
 def test_nothing_is_tuned_unless_asked(tmp_path: Path) -> None:
     run = trained(tmp_path)
-    assert run.tuner is as_it_is
+    assert run.results.tuner is as_it_is
     written = json.loads((run.folder / "model" / "generation_config.json").read_text())
     assert "length_penalty" not in written
 

@@ -13,7 +13,7 @@ from lookleft.bundle import Bundle
 from lookleft.explore.card import make_card, weights_hash
 from lookleft.explore.examples import MAX_WORDS, first_example, held_out_examples
 from lookleft.models import DecoderOnly, presets
-from lookleft.train.settings import read_settings, write_settings
+from lookleft.train.settings_file import read_settings, write_settings
 
 
 def test_a_card_says_what_cannot_be_done_and_why() -> None:

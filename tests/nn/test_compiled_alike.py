@@ -21,7 +21,8 @@ from lookleft.data.batch import translation_batch
 from lookleft.models import build
 from lookleft.train.device import computing_in
 from lookleft.train.loss import batch_loss, twin_loss
-from lookleft.train.settings import model_config, read_settings
+from lookleft.train.settings import model_config
+from lookleft.train.settings_file import read_settings
 
 torch.set_num_threads(1)
 chosen = {"model.norm": "rms", "model.activation": "relu2", "model.qk_norm": "true"}

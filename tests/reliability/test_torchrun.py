@@ -16,7 +16,7 @@ from processes import environment, torchrun
 from small_runs import STOPPABLE, differences, small_settings, write_pairs
 
 from lookleft.train.checkpoint import find_checkpoints, is_sound
-from lookleft.train.settings import write_settings
+from lookleft.train.settings_file import write_settings
 
 STEPS = 400  # many more than are trained while a signal is on its way
 LONG = STOPPABLE | {

@@ -22,7 +22,8 @@ from lookleft.train.judge import Opinion
 from lookleft.train.objective import Objective
 from lookleft.train.report import to_html
 from lookleft.train.run import Run
-from lookleft.train.settings import TrainSettings, read_settings
+from lookleft.train.settings import TrainSettings
+from lookleft.train.settings_file import read_settings
 from lookleft.train.world import World
 
 LONG = STOPPABLE | {
@@ -49,7 +50,7 @@ class Seconds:
     def __init__(self, run: Run, step: float = 1.0, evaluation: float = 2.0, start: float = 0.0):
         self.run, self.step, self.evaluation, self.start = run, step, evaluation, start
         self.first, self.n_evaluations = run.progress.step, 0
-        run.clock, run.judge = self, self.judge
+        run.clock, run.results.judge = self, self.judge
 
     def __call__(self) -> float:
         done = self.run.progress.step - self.first

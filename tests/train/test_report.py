@@ -35,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("report")
     settings = small_settings(write_pairs(here / "pairs.tsv"), data__source="en", data__target="hi")
     run = Run.start(here / "run", settings)
-    run.judge = judge
+    run.results.judge = judge
     list(run.train())
     return here / "run"
 

@@ -22,7 +22,8 @@ from lookleft.train import replicas
 from lookleft.train.diverged import DivergedError
 from lookleft.train.prepare import is_begun_with
 from lookleft.train.run import Run
-from lookleft.train.settings import RunSettings, read_settings
+from lookleft.train.settings import RunSettings
+from lookleft.train.settings_file import read_settings
 from lookleft.train.track import read_metrics
 
 SMALL = STOPPABLE | {"train.save_every": "2", "train.warmup": "2", "train.lr": "0.01"}
@@ -309,6 +310,7 @@ def test_a_checkpoint_that_leads_nowhere_is_taken_back(
         ({"task": "mlm", "model.mask": "none"}, "sees both sides anyway"),
         ({"train.mode": "sequential", "model.mask": "none"}, "cannot peek"),
         ({"train.mode": "sequential", "train.rdrop": "1"}, "needs train.mode"),
+        ({"train.mode": "sequential", "train.parallel": "fsdp"}, r"needs train\.parallel"),
         (
             {"model.dropout": "0", "train.dropout_warmup": "9"},
             r"need model\.dropout",

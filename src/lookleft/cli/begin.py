@@ -45,7 +45,7 @@ def run_folder(word: str | None, out: Path | None) -> Path:
 def tell_differences(word: str, run: Run, given: dict[str, str]) -> None:
     """Say which settings of a run differ from the config named beside it: the run keeps its own."""
     from lookleft.train.keys import all_keys, changed_keys
-    from lookleft.train.settings import read_settings
+    from lookleft.train.settings_file import read_settings
 
     asked = read_settings(config_file(word), given).as_begun(run.settings)
     differing = changed_keys(asked, run.settings, [key.path for key in all_keys()])
@@ -58,7 +58,7 @@ def tell_differences(word: str, run: Run, given: dict[str, str]) -> None:
 
 def is_begun(word: str | None, out: Path, given: dict[str, str]) -> bool:
     """True if torchrun started this process and the folder holds the very run that is asked for."""
-    from lookleft.train.settings import read_settings
+    from lookleft.train.settings_file import read_settings
     from lookleft.train.world import is_under_torchrun
 
     if not is_under_torchrun() or not (out / "config.toml").exists():
@@ -79,7 +79,7 @@ def started(word: str | None, out: Path | None, given: dict[str, str], world: Wo
     import torch
 
     from lookleft.train.run import Run
-    from lookleft.train.settings import read_settings
+    from lookleft.train.settings_file import read_settings
 
     file = config_file(word)
     settings = read_settings(file, given)
@@ -103,7 +103,7 @@ def resumed(folder: Path, given: dict[str, str], world: World) -> Run:
     asked = f" of {run.n_steps:,}" if progress.step <= run.n_steps else ""
     where = f"at step {progress.step:,}{asked} (epoch {progress.position['epoch']})"
     words = [f"resuming {folder} {where}"]
-    if progress.step:
+    if 0 < progress.step < run.n_steps:
         pace = progress.seconds / train.objective.n_passes(0, progress.step)
         left = clock(pace * train.objective.n_passes(progress.step, run.n_steps))
         words.append(f"{left} left at the pace so far")
@@ -122,6 +122,18 @@ def resumed(folder: Path, given: dict[str, str], world: World) -> Run:
         )
     say(" · ".join(words))
     return run
+
+
+def given_settings(
+    words: tuple[str, ...], *, device: str | None, seed: int | None
+) -> tuple[str | None, dict[str, str]]:
+    """The first word, if it is no setting, and all settings: some have an option of their own."""
+    first, found = parse_words(words)
+    if device is not None:
+        found["train.device"] = device
+    if seed is not None:
+        found["train.seed"] = str(seed)
+    return first, found
 
 
 def parse_words(words: tuple[str, ...]) -> tuple[str | None, dict[str, str]]:

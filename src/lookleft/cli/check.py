@@ -8,7 +8,7 @@ import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -23,7 +23,9 @@ LENGTH = 16  # positions that the audit of the untrained model looks at
 def check(
     *config: Annotated[str, Parameter(allow_leading_hyphen=True)],
     out: Path | None = None,
+    device: Literal["auto", "cpu", "cuda", "mps"] | None = None,
     threads: int | None = None,
+    seed: int | None = None,
     json_: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> int:
     """Look at a config and its data, and estimate what the run costs; nothing is kept.
@@ -38,20 +40,26 @@ def check(
         A TOML file or a recipe, then settings as --section.name value.
     out
         Also write what was found to this file, as JSON.
+    device
+        Where to compute: auto, cpu, cuda or mps.
     threads
         How many CPU threads to use.
+    seed
+        Of all chance in the run.
     json_
         Print JSON.
     """
-    from lookleft.cli.begin import parse_words
+    from lookleft.cli.begin import given_settings
     from lookleft.cli.recipes import find_config
     from lookleft.cli.talk import use_threads
-    from lookleft.files import write_json
-    from lookleft.train.settings import read_settings
+    from lookleft.files import ready_to_write, write_json
+    from lookleft.train.settings_file import read_settings
 
     use_threads(threads)
-    word, given = parse_words(config)
+    word, given = given_settings(config, device=device, seed=seed)
     settings = read_settings(None if word is None else find_config(word), given)
+    if out is not None:
+        ready_to_write(out)  # before minutes of work
     found = look(settings)
     if out is not None:
         write_json(out, found)

@@ -70,7 +70,7 @@ def difference(one: str, other: str) -> dict[str, tuple[Any, Any]]:
     """Key -> both values, of the settings that are not the same."""
     from lookleft.cli.recipes import find_config
     from lookleft.train.keys import all_keys
-    from lookleft.train.settings import read_settings
+    from lookleft.train.settings_file import read_settings
 
     files = [
         Path(name) / "config.toml" if Path(name).is_dir() else find_config(name)

@@ -209,7 +209,7 @@ class Teller:
         from lookleft.cli.recipes import find_recipe
         from lookleft.train.prepare import is_begun_with
         from lookleft.train.run import Run
-        from lookleft.train.settings import read_settings
+        from lookleft.train.settings_file import read_settings
 
         folder = self.folder / name
         wanted = read_settings(find_recipe("demo"), (FAST if self.is_fast else {}) | changes)

@@ -75,7 +75,7 @@ def evaluate(
     from lookleft.bundle import load
     from lookleft.cli.talk import use_threads
     from lookleft.evaluate.bleu import check_tokenize
-    from lookleft.files import check_writable
+    from lookleft.files import ready_to_write
 
     use_threads(threads)
     if beam < 1:
@@ -100,7 +100,7 @@ def evaluate(
         counting = {"tokenize": way, "lowercase": lowercase}
         sources, references = read_sides(src, ref)
         if out is not None:
-            check_writable(out.parent)
+            ready_to_write(out)
         other = other_outputs(against, hyp, sources, beam)  # first: what is wrong is found at once
         outputs = translated(bundle, sources, beam)
         if out is not None:
@@ -207,7 +207,7 @@ def tokenize_of(model: str, bundle: Bundle) -> str:
 
 def settings_of(model: str) -> RunSettings | None:
     """The settings of a run folder; None for a model that came from elsewhere."""
-    from lookleft.train.settings import read_settings
+    from lookleft.train.settings_file import read_settings
 
     config = Path(model) / "config.toml"
     return read_settings(config) if config.is_file() else None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from lookleft.cli.begin import open_run, parse_words
+from lookleft.cli.begin import given_settings, open_run
 from lookleft.cli.talk import say, use_threads
 from lookleft.errors import FileError, InputError
 from lookleft.files import append_line
@@ -60,7 +60,7 @@ def train(
         default.
     out
         The folder of the run. Default: runs/, the config's name and the time; with --resume the
-        newest run.
+        newest run below runs/.
     resume
         Go on from the newest sound checkpoint, exactly as if the run had not stopped.
     device
@@ -79,11 +79,7 @@ def train(
     if quiet and json_:
         raise InputError("--quiet prints nothing, --json prints everything: give one of them")
     use_threads(threads)
-    word, given = parse_words(config)
-    if device is not None:
-        given["train.device"] = device
-    if seed is not None:
-        given["train.seed"] = str(seed)
+    word, given = given_settings(config, device=device, seed=seed)
     from lookleft.nn.fused import are_kernels_compiled
     from lookleft.train.device import remark_on
     from lookleft.train.world import join_world
@@ -98,7 +94,7 @@ def train(
         if run.is_finished:
             if not run.has_result:
                 equip(run)
-                run.save_result()  # fewer steps were asked for than it had done
+                run.end_here()
             if world.is_main and not is_concluded(run.folder):
                 conclude(run)  # it was cut short after its last step
             say(nothing_left(run))
@@ -181,15 +177,15 @@ def equip(run: Run) -> None:
     from lookleft.evaluate.judge import make_judge
     from lookleft.evaluate.tune import make_tuner
 
-    run.judge = make_judge(run.settings)
-    run.tuner = make_tuner(run.settings, lambda line: tell(run.folder, line))
+    run.results.judge = make_judge(run.settings)
+    run.results.tuner = make_tuner(run.settings, lambda line: tell(run.folder, line))
 
 
 def tell_left_out(run: Run, told: dict[str, str]) -> None:
     """Say which lines were left out of the data, and note it in `told`; what is no news is not."""
     from lookleft.data.corpus import TOO_MANY
 
-    for what, read in (("training text", run.read), ("dev set", run.read_dev)):
+    for what, read in (("training text", run.read), ("dev set", run.results.read)):
         if read.left_out and told.get(what) != str(read):
             told[what] = str(read)
             hint = "    (--data.max-tokens, --train.tokens)" if TOO_MANY in read.left_out else ""

@@ -15,7 +15,8 @@ from lookleft.errors import LookleftError
 from lookleft.explore.lanes import kinds_of
 from lookleft.explore.states import HARD_LIMIT, LIMIT, MAX_CHARACTERS, MAX_NEW
 from lookleft.models import EncoderDecoder, EncoderOnly
-from lookleft.train.settings import RunSettings, read_settings
+from lookleft.train.settings import RunSettings
+from lookleft.train.settings_file import read_settings
 
 _LAST_LINES = 65_536  # bytes read from the end of a log
 

@@ -11,7 +11,8 @@ from lookleft import __version__
 from lookleft.bundle import GENERATION_NAME
 from lookleft.files import write_atomically
 from lookleft.train.report import PEEKS, clock, read_if_there, sittings, total_steps
-from lookleft.train.settings import RunSettings, read_settings
+from lookleft.train.settings import RunSettings
+from lookleft.train.settings_file import read_settings
 from lookleft.train.track import read_metrics
 
 _PIPELINES = {"translate": "translation", "lm": "text-generation", "mlm": "fill-mask"}

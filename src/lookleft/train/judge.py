@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -31,6 +32,11 @@ class Opinion:
     signature: str | None = None  # how bleu was counted
     samples: tuple[Sample, ...] = ()
 
+    @property
+    def scores(self) -> dict[str, float | None]:
+        """The figures, by name."""
+        return {"bleu": self.bleu, "chrf": self.chrf, "bits_per_byte": self.bits_per_byte}
+
 
 class Judge(Protocol):
     """Anything that looks at a model and says how good it is; it must leave the model alone."""
@@ -53,9 +59,9 @@ def as_it_is(bundle: Bundle) -> None:
     """The tuner of runs whose models need no tuning."""
 
 
-def value_of(choice: Choice, dev_loss: float | None, opinion: Opinion) -> float:
+def value_of(choice: Choice, figures: Mapping[str, float | None]) -> float:
     """The value that decides which model is best."""
-    found = {"loss": dev_loss, "bleu": opinion.bleu, "chrf": opinion.chrf}[choice]
+    found = figures["dev_loss" if choice == "loss" else choice]
     if found is None:
         raise ConfigError(f"train.choose = {choice!r}: nobody measures it in this run; use 'loss'")
     return found

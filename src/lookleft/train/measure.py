@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from lookleft.bundle import Bundle
 from lookleft.data.corpus import Summary
 from lookleft.files import write_json
 from lookleft.train.data import dev_batches
 from lookleft.train.diverged import DivergedError
-from lookleft.train.event import Event
 from lookleft.train.judge import Judge, Opinion
 from lookleft.train.loop import validate
 from lookleft.train.settings import RunSettings
 from lookleft.train.world import World
 
+Figures = dict[str, Any]
+"""What was measured, by the names that events and scores.json have for it."""
+
 
 def measured(
-    event: Event,
+    step: int,
     bundle: Bundle,
     settings: RunSettings,
     judge: Judge,
     world: World,
     read: Summary,
-) -> tuple[Event, Opinion]:
-    """The event with the loss on the dev set and the judge's scores, and all that the judge says.
+) -> tuple[Figures, Opinion]:
+    """The loss on the dev set and the judge's scores after a step, and all that the judge says.
 
     Every process takes its share of the loss; the judge is asked by process 0 only. `read` counts
     the lines. A loss that is no number is an error.
@@ -38,26 +40,17 @@ def measured(
     batches = dev_batches(settings, tokenizer, start_id, world.share, source, read)
     loss = validate(model, batches, world)
     if not math.isfinite(loss):  # before anything is written; the same in every process
-        raise DivergedError(
-            f"after step {event.step} the loss on the dev set is {loss}; lower train.lr"
-        )
+        raise DivergedError(f"after step {step} the loss on the dev set is {loss}; lower train.lr")
     was_training = model.training
     model.eval()
     try:
         opinion = judge(bundle) if world.is_main else Opinion()
     finally:
         model.train(was_training)
-    event = replace(
-        event,
-        dev_loss=loss,
-        bleu=opinion.bleu,
-        chrf=opinion.chrf,
-        bits_per_byte=opinion.bits_per_byte,
-    )
-    return event, opinion
+    return {"dev_loss": loss, **opinion.scores}, opinion
 
 
-def write_scores(folder: Path, event: Event, opinion: Opinion) -> None:
+def write_scores(folder: Path, step: int, figures: Figures, opinion: Opinion) -> None:
     """Write scores.json: what the dev set says of the model that would be the result now."""
-    facts = {"step": event.step, **event.figures, "signature": opinion.signature}
-    write_json(folder / "scores.json", facts)
+    known = {name: value for name, value in figures.items() if value is not None}
+    write_json(folder / "scores.json", {"step": step, **known, "signature": opinion.signature})

@@ -13,7 +13,8 @@ from lookleft.files import check_writable, make_folder, read_json, sync_folder, 
 from lookleft.train.corpora import check_dev, fingerprint
 from lookleft.train.data import check_usable, train_source_tokenizer, train_tokenizer
 from lookleft.train.device import find_device, find_precision
-from lookleft.train.settings import RunSettings, model_config, read_settings, write_settings
+from lookleft.train.settings import RunSettings, model_config
+from lookleft.train.settings_file import read_settings, write_settings
 from lookleft.train.track import check_trackers
 from lookleft.train.world import ALONE, World
 
@@ -37,7 +38,9 @@ def prepare(folder: Path, settings: RunSettings) -> None:
     source = train_source_tokenizer(settings)
     model_config(settings, len(tokenizer), tokenizer.specials.require("bos"))
     check_usable(settings, tokenizer, source)
-    begun = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.part")
+    is_there = folder.exists()
+    name = f".{folder.name}.{secrets.token_hex(4)}.part"
+    begun = folder / name if is_there else folder.with_name(name)
     try:
         make_folder(begun)
         tokenizer.save(begun)
@@ -45,12 +48,22 @@ def prepare(folder: Path, settings: RunSettings) -> None:
             source.save(begun / SOURCE_FOLDER)
         write_json(begun / "data.json", marks)
         write_settings(settings, begun / "config.toml")
-        os.replace(begun, folder)  # all of it or nothing: half a run could not be taken up
-        sync_folder(folder.parent)
+        if is_there:  # it may be where someone stands, or a disk of its own: it stays
+            _move_into(folder, begun)
+        else:
+            os.replace(begun, folder)  # all of it or nothing: half a run could not be taken up
+            sync_folder(folder.parent)
     except OSError as error:
         raise FileError(f"{folder}: cannot be made: {error.strerror}") from error
     finally:
         shutil.rmtree(begun, ignore_errors=True)  # only there when something above failed
+
+
+def _move_into(folder: Path, begun: Path) -> None:
+    """Move what was begun into a folder; its config.toml last, which makes it a run."""
+    for file in sorted(begun.iterdir(), key=lambda file: file.name == "config.toml"):
+        os.replace(file, folder / file.name)
+    sync_folder(folder)
 
 
 def settled(settings: RunSettings, world: World = ALONE) -> RunSettings:

@@ -14,7 +14,8 @@ from lookleft.pages.charts import Curve, draw_chart
 from lookleft.pages.fill import fill_page
 from lookleft.train.judge import Sample
 from lookleft.train.samples import read_samples
-from lookleft.train.settings import RunSettings, read_settings
+from lookleft.train.settings import RunSettings
+from lookleft.train.settings_file import read_settings
 from lookleft.train.track import read_metrics
 
 NAME = "report.html"

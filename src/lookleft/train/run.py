@@ -15,14 +15,14 @@ from pathlib import Path
 
 import torch
 
-from lookleft.bundle import Bundle, load, load_source_tokenizer
+from lookleft.bundle import load_source_tokenizer
 from lookleft.data.batch import Batch
 from lookleft.data.bucket import Position
 from lookleft.data.corpus import Summary
 from lookleft.files import link_atomically, write_json
 from lookleft.models import AnyModel, build
 from lookleft.text.tokenizer import Tokenizer
-from lookleft.train.average import MovingAverage, forget_checkpoints_after, mean_model
+from lookleft.train.average import MovingAverage, forget_checkpoints_after
 from lookleft.train.budget import Clock, Fit, Stopwatch, decide, held_fit, is_due
 from lookleft.train.changes import ORDER, carried_on, check_same_network
 from lookleft.train.checkpoint import Progress, load_checkpoint, newest_sound, save_checkpoint
@@ -30,18 +30,19 @@ from lookleft.train.data import batch_maker, training_feed
 from lookleft.train.device import compile_blocks, find_device
 from lookleft.train.diverged import DivergedError, way_back
 from lookleft.train.event import Event
-from lookleft.train.judge import Judge, Opinion, Tuner, as_it_is, is_better, no_opinion, value_of
+from lookleft.train.judge import Opinion
 from lookleft.train.keys import changed_keys
 from lookleft.train.loop import StepRecord, train_steps
-from lookleft.train.measure import measured, write_scores
 from lookleft.train.memory import kept_memory
 from lookleft.train.optim import make_optimizers
 from lookleft.train.prepare import check_unchanged, prepare, settled
 from lookleft.train.replicas import n_replicas
 from lookleft.train.report import read_if_there, write_report
-from lookleft.train.samples import forget_samples_after, samples_text, write_samples
+from lookleft.train.results import Results
+from lookleft.train.samples import forget_samples_after, samples_text
 from lookleft.train.schedule import make_schedule, row_length
-from lookleft.train.settings import RunSettings, model_config, read_settings, write_settings
+from lookleft.train.settings import RunSettings, model_config
+from lookleft.train.settings_file import read_settings, write_settings
 from lookleft.train.team import Team
 from lookleft.train.track import Tracker, check_trackers, forget_after, open_trackers
 from lookleft.train.world import ALONE, World
@@ -87,9 +88,7 @@ class Run:
         self.first_step = 0  # of this sitting
         self.reordered: list[str] = []  # settings changed since, that decide what data comes when
         self.read = Summary()  # the lines of the training text that this sitting has read
-        self.read_dev = Summary()  # and those of the dev set
-        self.judge: Judge = no_opinion
-        self.tuner: Tuner = as_it_is
+        self.results = Results(folder, settings, tokenizer, self.source_tokenizer, world)
         self.clock: Clock = time.perf_counter
         self.watch = Stopwatch(self.clock)  # of this sitting
         self.trackers: list[Tracker] = []
@@ -202,9 +201,11 @@ class Run:
             if is_evaluated or is_fitted or done % train.log_every == 0:
                 yield self._logged(told, opinion)
             if done % train.save_every == 0 or self.is_finished:
-                self._save_for_mean()
+                if train.average:  # before the checkpoint: taken up there, it never lacks these
+                    self.results.keep_for_mean(self.team.whole_model(), self.progress)
                 if self.is_finished and train.average:
-                    yield self._logged(self._mean_measured(event))
+                    figures = self.results.mean_measured(self.model, self.progress.step)
+                    yield self._logged(replace(event, **figures))
                 if self.is_finished:
                     self.save_result()
                 self.save()  # the last one comes last: a run found finished has its model
@@ -229,48 +230,18 @@ class Run:
         is_kept = step == self.progress.step and (self.folder / "model").exists()
         return bool(self.world.from_main(is_kept)[0])
 
+    def end_here(self) -> None:
+        """The result of a run of which fewer steps are asked for than it has done."""
+        if self.settings.train.average:
+            self.results.mean_measured(self.model, self.progress.step)
+        self.save_result()
+
     def save_result(self) -> None:
-        """Write model/: the mean of the last checkpoints if that was asked for, else the best model
-        if a dev set told which that is, else the last."""
-        is_measured = self.progress.best is not None
+        """Write model/: what the run is for."""
         with self._averaged() as model:
             if self.world.is_main:
-                if self.settings.train.average:
-                    result = self._bundle(self._mean()[0])
-                else:
-                    result = load(self.folder / "best") if is_measured else self._bundle(model)
-                result.save(self.folder / "model")
-                if self.tuner is not as_it_is:  # after it is safe: tuning may take minutes
-                    result.network.to(self.model.device)
-                    self.tuner(result)
-                    result.save(self.folder / "model")
+                self.results.save(model, is_measured=self.progress.best is not None)
                 self._note_facts(result_step=self.progress.step)
-
-    def _save_for_mean(self) -> None:
-        """Keep the weights of this step if they may be among the last ones, to be averaged."""
-        n_kept = self.settings.train.average
-        if n_kept:  # before the checkpoint: what is taken up there never lacks these
-            folder, model = self.folder / "averaging", self.team.whole_model()
-            save_checkpoint(folder, model, [], self.progress, keep=n_kept, world=self.world)
-
-    def _mean(self) -> tuple[AnyModel, int]:
-        """A network with the mean weights of the last checkpoints, and of how many."""
-        return mean_model(self.folder / "averaging", self.model, self.settings.train.average)
-
-    def _mean_measured(self, event: Event) -> Event:
-        """What the dev set says of the mean of the last checkpoints."""
-        mean, n_averaged = self._mean()
-        event = replace(event, n_averaged=n_averaged)
-        if self.settings.data.dev_set is not None:
-            event, opinion = self._measured(event, mean)
-            if self.world.is_main:
-                write_scores(self.folder, event, opinion)
-        return event
-
-    def _measured(self, event: Event, model: AnyModel) -> tuple[Event, Opinion]:
-        """What the dev set and the judge say of a network."""
-        bundle = self._bundle(model)
-        return measured(event, bundle, self.settings, self.judge, self.world, self.read_dev)
 
     @contextmanager
     def _averaged(self) -> Iterator[AnyModel]:
@@ -335,40 +306,10 @@ class Run:
         """The event with what the dev set says, and the judge's words; what that takes is noted."""
         if self.settings.data.dev_set is None:
             return event, None
-        with self.watch.evaluation():
-            event, opinion = self._compared(event)
+        with self.watch.evaluation(), self._averaged() as model:
+            event, opinion, self.progress = self.results.compared(event, model, self.progress)
         took, seconds = self.watch.last_evaluation, self.progress.seconds
         self.progress = replace(self.progress, seconds=seconds + took, evaluation_seconds=took)
-        return event, opinion
-
-    def _compared(self, event: Event) -> tuple[Event, Opinion]:
-        """The event with what the dev set says; keeps the best model, counts those without gain."""
-        choice, progress = self.settings.train.choose, self.progress
-        with self._averaged() as model:
-            event = replace(event, ema=self.settings.train.ema or None)
-            event, opinion = self._measured(event, model)
-            assert event.dev_loss is not None, "that is what was measured"
-            value = value_of(choice, event.dev_loss, opinion) if self.world.is_main else 0.0
-            value = self.world.from_main(value)[0]
-            if is_better(choice, value, progress.best):
-                self.progress = replace(
-                    progress, best=value, best_step=progress.step, n_without_gain=0
-                )
-                if self.world.is_main:
-                    self._bundle(model).save(self.folder / "best")
-            else:
-                self.progress = replace(progress, n_without_gain=progress.n_without_gain + 1)
-        if self.world.is_main:
-            write_samples(self.folder, progress.step, opinion.samples)
-            if self.progress.n_without_gain == 0:
-                write_scores(self.folder, event, opinion)
-        event = replace(
-            event,
-            is_best=self.progress.n_without_gain == 0,
-            n_without_gain=self.progress.n_without_gain,
-            best=self.progress.best,
-            best_step=self.progress.best_step,
-        )
         return event, opinion
 
     def _note_facts(self, **more: object) -> None:
@@ -383,13 +324,3 @@ class Run:
         if opinion is not None and self.world.is_main:
             write_report(self.folder)
         return event
-
-    def _bundle(self, model: AnyModel) -> Bundle:
-        languages = self.settings.data.languages
-        return Bundle(
-            model,
-            self.tokenizer,
-            self.tokenizer.specials,
-            languages,
-            source_tokenizer=self.source_tokenizer,
-        )

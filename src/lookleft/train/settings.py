@@ -1,13 +1,10 @@
-"""What a run is: one frozen record, read from TOML with overrides, written back resolved."""
+"""What a run is: one frozen record. `settings_file.py` reads it from TOML and writes it back."""
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-import tomlkit
 from pydantic import Field, PositiveInt, model_validator
 
 from lookleft.config import (
@@ -20,15 +17,12 @@ from lookleft.config import (
     Vocabulary,
     Width,
 )
-from lookleft.errors import ConfigError, FileError
-from lookleft.files import write_atomically
 from lookleft.models import AnyConfig
 from lookleft.train.device import DeviceName, Precision, PrecisionName
 from lookleft.train.judge import Choice
 from lookleft.train.objective import Mode, Objective
 from lookleft.train.schedule import Kind
 from lookleft.train.team import Parallel
-from lookleft.train.where import line_of
 
 Part = Literal["train", "dev"]
 Spec = str | tuple[str, str]
@@ -75,6 +69,7 @@ class DataSettings(Frozen):
         """Codes of source and target; those of the built-in text are known."""
         built_in = ("en", "hi") if self.train == PHRASES else (None, None)
         return self.source or built_in[0], self.target or built_in[1]
+
 
 
 class TextSettings(Frozen):
@@ -274,55 +269,6 @@ class RunSettings(Frozen):
         return self
 
 
-def read_settings(path: Path | None, overrides: Mapping[str, str] | None = None) -> RunSettings:
-    """The settings of a TOML file, or the defaults; `{"train.lr": "3e-4"}` is put over them."""
-    values: dict[str, Any] = {}
-    text_of_file = ""
-    if path is not None:
-        try:
-            text_of_file = path.read_text(encoding="utf-8")
-            values = tomllib.loads(text_of_file)
-        except OSError as error:
-            raise FileError(f"{path}: cannot be read: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path}: is no valid TOML: {error}") from error
-        _begin_at(path.parent, values)
-    given = {key.replace("-", "_"): text for key, text in (overrides or {}).items()}
-    for key, text in given.items():
-        *sections, name = key.split(".")
-        place = values
-        for section in sections:
-            place = place.setdefault(section, {})
-            if not isinstance(place, dict):
-                raise ConfigError(f"--{key}: {section} is a value, not a section")
-        place[name] = _typed(text)
-        if key == "data.dir":
-            _begin_at(Path.cwd(), values)
-
-    def place_of(key: str) -> str:
-        if path is None:
-            return ""
-        if key in given:
-            return " (given beside the file)"
-        line = line_of(text_of_file, key)
-        return f" ({path}:{line})" if line else ""
-
-    return RunSettings.parse(values, str(path or "the settings"), place_of)
-
-
-def _begin_at(folder: Path, values: dict[str, Any]) -> None:
-    """Make data.dir absolute, so that it means the same from wherever the run is taken up."""
-    data = values.get("data")
-    if isinstance(data, dict) and isinstance(data.get("dir"), str):
-        data["dir"] = str((folder / data["dir"]).resolve())
-
-
-def write_settings(settings: RunSettings, path: Path) -> None:
-    """The resolved settings as TOML; what is unset is left out."""
-    text = tomlkit.dumps(settings.model_dump(mode="json", exclude_none=True))
-    write_atomically(path, text.encode("utf-8"))
-
-
 def model_config(
     settings: RunSettings, vocab_size: int, start_id: int, source_vocab_size: int | None = None
 ) -> AnyConfig:
@@ -364,11 +310,3 @@ def model_config(
         "source_vocab_size": source_vocab_size,
     }
     return EncoderDecoderConfig.parse(values, "[model]")
-
-
-def _typed(text: str) -> Any:
-    """An override as TOML would read it; what TOML cannot read is a string."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text

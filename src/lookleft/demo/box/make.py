@@ -17,7 +17,8 @@ from lookleft.demo.box.measure import measure
 from lookleft.demo.box.origins import check_free
 from lookleft.errors import FileError, InputError
 from lookleft.files import make_folder, sync_folder, write_atomically
-from lookleft.train.settings import RunSettings, Spec, read_settings, write_settings
+from lookleft.train.settings import RunSettings, Spec
+from lookleft.train.settings_file import read_settings, write_settings
 
 MAX_BYTES = 12_000_000  # of the whole folder: it comes with every installation
 CARD = "README.md"
