@@ -44,6 +44,7 @@ def test_a_run_that_went_another_way_after_its_best_model_is_noticed(stopped: Pa
     assert {name.split(":")[0] for name in named} == {
         f"{last}/model.safetensors",
         f"{last}/training.safetensors",
+        "progress",  # with which settings the steps were made
     }
 
 

@@ -33,10 +33,13 @@ from lookleft.train.settings import RunSettings
 
 SMALL = STOPPABLE | {
     "train.warmup": "5",
-    "train.eval_every": "100",
+    "train.eval_every": "3",  # also kept while it runs: the best model, and its scores
     "train.save_every": "2",
-    "train.ema": "0.9",
 }
+WAYS = (  # chains take turns
+    {"train__accumulate": "1", "train__ema": "0.9"},
+    {"train__accumulate": "4", "train__average": "3"},
+)
 AIMS = ("beginning", "saving", "between", "saving")  # what the kills of a chain aim at, in turn
 SILENCE = 120.0  # seconds after which a trainer that says nothing hangs
 
@@ -166,7 +169,7 @@ def kill_once(
 def warm_up(folder: Path, settings: RunSettings) -> None:
     """Import and compile what training needs: children inherit it, and begin with their work."""
     run = Run.start(folder, settings)
-    list(run.train(is_stop_asked=lambda: run.progress.step == 2))
+    list(run.train(is_stop_asked=lambda: run.progress.step == 4))
     Run.resume(folder)
     n_threads = len(os.listdir("/proc/self/task"))
     assert n_threads == 1, f"{n_threads} threads: a fork copies one, and the others' locks"
@@ -184,16 +187,15 @@ def main() -> None:
     warm_up(asked.folder / "warm", small_settings(pairs, base=SMALL))
     kinds = ("starting", "resuming", "saving", "between", "unrecoverable", "different")
     counts = dict.fromkeys(kinds, 0)
-    fewest_left, took = asked.steps, {}
+    fewest_left, took = asked.steps, dict[int, dict[str, float]]()
     for chain in range(asked.chains):
-        accumulate = ("1", "4")[chain % 2]
-        change = {"train__steps": steps, "train__accumulate": accumulate}
-        settings = small_settings(pairs, base=SMALL, **change)
-        whole, cut = asked.folder / f"whole-{accumulate}", asked.folder / f"cut-{chain}"
+        way = chain % len(WAYS)
+        settings = small_settings(pairs, base=SMALL, train__steps=steps, **WAYS[way])
+        whole, cut = asked.folder / f"whole-{way}", asked.folder / f"cut-{chain}"
         if not whole.exists():
             child = Child(whole, settings)
             assert child.end() == 0
-            took[accumulate] = {
+            took[way] = {
                 "beginning": child.took("forked", "begun"),
                 "saving": child.took("saving", "saved"),
                 "between": child.took("step", "step"),
@@ -201,7 +203,7 @@ def main() -> None:
         last = 0
         for number in range(asked.kills):
             aim = AIMS[number % len(AIMS)]
-            kind, step = kill_once(cut, settings, draw, aim, took[accumulate])
+            kind, step = kill_once(cut, settings, draw, aim, took[way])
             counts[kind] += 1
             last = max(last, step)
         fewest_left = min(fewest_left, asked.steps - last)

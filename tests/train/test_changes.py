@@ -12,7 +12,7 @@ from small_runs import STOPPABLE, small_settings, write_pairs
 import lookleft
 from lookleft.data.bucket import Position
 from lookleft.errors import ConfigError
-from lookleft.files import write_json
+from lookleft.files import read_json, write_json
 from lookleft.models import AnyModel, build, presets
 from lookleft.train.changes import carried_on
 from lookleft.train.checkpoint import (
@@ -23,7 +23,8 @@ from lookleft.train.checkpoint import (
 )
 from lookleft.train.optim import make_optimizers
 from lookleft.train.run import Run
-from lookleft.train.settings import RunSettings, read_settings
+from lookleft.train.settings import RunSettings
+from lookleft.train.settings_file import read_settings
 
 
 @pytest.fixture
@@ -96,6 +97,29 @@ def test_other_batches_begin_where_their_window_does(
     assert run.is_finished
 
 
+@pytest.mark.parametrize("changes", [{"train.tokens": "4096"}, {"train.seed": "3"}])
+def test_other_batches_begin_there_too_if_the_first_try_was_cut_short(
+    changes: dict[str, str], settings: RunSettings, tmp_path: Path
+) -> None:
+    """config.toml has the new settings then, and the newest checkpoint was made with the old."""
+    stopped_at(5, tmp_path / "run", settings)
+    Run.resume(tmp_path / "run", changes)  # and killed before it saved anything
+    run = Run.resume(tmp_path / "run")
+    assert run.reordered == list(changes)
+    assert run.progress.position["batch"] == 0
+    list(run.train())
+    assert run.is_finished
+
+
+def test_a_best_in_another_unit_is_not_taken_up_again_after_a_try_that_was_cut_short(
+    settings: RunSettings, tmp_path: Path
+) -> None:
+    stopped_at(5, tmp_path / "run", settings)
+    assert Run.resume(tmp_path / "run").progress.best is not None
+    Run.resume(tmp_path / "run", {"train.choose": "bleu"})
+    assert Run.resume(tmp_path / "run").progress.best is None
+
+
 def test_rows_of_a_stream_are_counted_anew_from_the_beginning_of_the_epoch() -> None:
     before = read_settings(None, {"task": "lm", "data.stream": "true", "data.train": "a.txt"})
     now = before.model_copy(update={"train": before.train.model_copy(update={"length": 16})})
@@ -148,6 +172,18 @@ def test_minutes_that_are_used_up_give_no_more_steps(settings: RunSettings) -> N
     assert carried_on(early, now, now, Path()) == early
 
 
+def test_the_mean_of_a_run_ended_where_it_stands_is_measured(
+    settings: RunSettings, tmp_path: Path
+) -> None:
+    train = settings.train.model_copy(update={"average": 2, "save_every": 1})
+    settings = settings.model_copy(update={"train": train})
+    stopped_at(5, tmp_path / "run", settings)
+    ended = Run.resume(tmp_path / "run", {"train.steps": "5"})
+    ended.end_here()
+    scores = read_json(tmp_path / "run" / "scores.json", max_bytes=10_000, max_depth=2)
+    assert (scores["step"], scores["n_averaged"]) == (5, 2)
+
+
 @pytest.mark.parametrize("average", ["0", "2"])
 def test_a_run_ended_where_it_stands_has_the_model_of_that_step(
     average: str, settings: RunSettings, tmp_path: Path
@@ -168,7 +204,7 @@ def test_a_run_ended_where_it_stands_has_the_model_of_that_step(
     ended = Run.resume(tmp_path / "run", {"train.steps": "12"})
     assert ended.is_finished
     assert not ended.has_result
-    ended.save_result()
+    ended.end_here()
     assert Run.resume(tmp_path / "run").has_result
     last = lookleft.load(tmp_path / "run").network.state_dict()
     assert any(not torch.equal(first[name], last[name]) for name in first)

@@ -11,9 +11,9 @@ import pytest
 from small_runs import STOPPABLE, differences, small_settings, write_pairs
 
 import lookleft
-from lookleft.errors import ConfigError, FileError
+from lookleft.errors import ConfigError, FileError, LookleftError
 from lookleft.train.run import Run
-from lookleft.train.settings import read_settings, write_settings
+from lookleft.train.settings_file import read_settings, write_settings
 
 SMALL = STOPPABLE | {"train.save_every": "3"}
 settings_for = partial(small_settings, base=SMALL)
@@ -116,6 +116,20 @@ def test_a_folder_with_files_is_not_written_into(pairs: Path, tmp_path: Path) ->
         Run.start(tmp_path / "run", settings_for(pairs))
 
 
+def test_an_empty_folder_is_filled_not_replaced(
+    pairs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Someone may stand in it, and it may be the top of a disk: neither can be renamed."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    which = Path().stat().st_ino
+    run = Run.start(Path(), small_settings(pairs))
+    list(run.train())
+    assert (tmp_path / "here").stat().st_ino == which
+    assert Run.resume(tmp_path / "here").is_finished
+    assert not list(tmp_path.glob("**/*.part"))
+
+
 def test_a_wrong_setting_leaves_nothing_behind(pairs: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no multiple of n_heads"):
         Run.start(tmp_path / "run", settings_for(pairs, model__n_heads="3"))
@@ -137,6 +151,31 @@ def test_a_wrong_setting_leaves_nothing_behind(pairs: Path, tmp_path: Path) -> N
 def test_a_misspelt_setting_is_named(overrides: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read_settings(None, overrides)
+
+
+@pytest.mark.parametrize("name", ["2026", "2026-11-18", "1e3", "nan", "true story"])
+def test_a_name_that_looks_like_a_number_is_a_name(name: str) -> None:
+    data = read_settings(None, {"data.dir": name, "data.train": name, "data.source": name}).data
+    assert (Path(data.dir or "").name, data.train, data.source) == (name, name, name)
+    assert read_settings(None, {"train.steps": "2026"}).train.steps == 2026
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("x = " + "[" * 100_000, "is no valid TOML: it is nested too deeply"),
+        ("#" * 1_000_001, "has 1,000,001 bytes, the limit is 1,000,000"),
+    ],
+)
+def test_a_config_that_is_none_is_refused(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text(content)
+    with pytest.raises(LookleftError, match=message):
+        read_settings(tmp_path / "my.toml")
+
+
+def test_a_config_of_an_editor_that_marks_its_files_is_read(tmp_path: Path) -> None:
+    (tmp_path / "my.toml").write_text("[train]\nsteps = 7\n", encoding="utf-8-sig")
+    assert read_settings(tmp_path / "my.toml").train.steps == 7
 
 
 def test_settings_survive_being_written(tmp_path: Path) -> None:

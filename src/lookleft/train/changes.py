@@ -35,6 +35,22 @@ def check_same_network(before: RunSettings, now: RunSettings, folder: Path) -> N
         )
 
 
+def made_by(settings: RunSettings, progress: Progress) -> Progress:
+    """The progress of a run that goes on with these settings."""
+    return replace(progress, settings=settings.model_dump(mode="json"))
+
+
+def led_to(progress: Progress) -> RunSettings | None:
+    """The settings under which the steps so far were made, if they were noted.
+
+    config.toml may be ahead of them: it is written when settings change, and a process that is
+    killed before its next save leaves a checkpoint from before the change.
+    """
+    if progress.settings is None:
+        return None
+    return RunSettings.parse(dict(progress.settings), f"the checkpoint of step {progress.step}")
+
+
 def carried_on(
     progress: Progress, before: RunSettings, now: RunSettings, folder: Path, n_processes: int = 1
 ) -> Progress:

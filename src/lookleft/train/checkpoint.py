@@ -54,6 +54,7 @@ class Progress:
     seconds: float = 0.0  # of training, evaluations counted, in all sittings
     evaluation_seconds: float | None = None  # of the last evaluation
     fit: Mapping[str, Any] | None = None  # what was decided about train.minutes
+    settings: Mapping[str, Any] | None = None  # that led here; those of the run may be newer
 
 
 def save_checkpoint(
@@ -158,7 +159,7 @@ def load_checkpoint(
             n_parts = int(_read_manifest(checkpoint)["n_parts"])
             _restore_model(Shards(checkpoint, "model", n_parts), model, world)
             restore_training(Shards(checkpoint, "training", n_parts), optimizers, world)
-            progress = read_json(checkpoint / "progress.json", max_bytes=_MAX_JSON, max_depth=4)
+            progress = read_json(checkpoint / "progress.json", max_bytes=_MAX_JSON, max_depth=8)
             return Progress(**progress)
         except (KeyError, TypeError) as error:
             raise FileError(f"{checkpoint}: is of another version: {error}") from error

@@ -24,7 +24,7 @@ from lookleft.models import AnyModel, build
 from lookleft.text.tokenizer import Tokenizer
 from lookleft.train.average import MovingAverage, forget_checkpoints_after
 from lookleft.train.budget import Clock, Fit, Stopwatch, decide, held_fit, is_due
-from lookleft.train.changes import ORDER, carried_on, check_same_network
+from lookleft.train.changes import ORDER, carried_on, check_same_network, led_to, made_by
 from lookleft.train.checkpoint import Progress, load_checkpoint, newest_sound, save_checkpoint
 from lookleft.train.data import batch_maker, training_feed
 from lookleft.train.device import compile_blocks, find_device
@@ -84,7 +84,7 @@ class Run:
         if train.ema:
             self.moving_average = MovingAverage(self.model.parameters(), train.ema)
             self.optimizers.append(self.moving_average)  # the last: it follows the others
-        self.progress = Progress(0, asdict(Position()))
+        self.progress = made_by(settings, Progress(0, asdict(Position())))
         self.first_step = 0  # of this sitting
         self.reordered: list[str] = []  # settings changed since, that decide what data comes when
         self.read = Summary()  # the lines of the training text that this sitting has read
@@ -108,10 +108,10 @@ class Run:
     ) -> Run:
         """The run of a folder, at its newest sound checkpoint."""
         with world.agreed():
-            before = read_settings(folder / "config.toml")
+            kept = read_settings(folder / "config.toml")
             settings = read_settings(folder / "config.toml", overrides)
             check_unchanged(folder, settings)
-            check_same_network(before, settings, folder)
+            check_same_network(kept, settings, folder)
             check_trackers(settings.train.track)
         settings = settled(settings, world)
         run = cls(folder, settings, Tokenizer.load(folder), world)
@@ -119,11 +119,13 @@ class Run:
         if checkpoint is not None:
             run.progress = load_checkpoint(checkpoint, run.model, run.optimizers, world)
         with world.agreed():
+            before = led_to(run.progress) or kept
             run.reordered = changed_keys(before, settings, ORDER)
-            run.progress = carried_on(run.progress, before, settings, folder, world.size)
+            progress = carried_on(run.progress, before, settings, folder, world.size)
+            run.progress = made_by(settings, progress)
         with world.agreed():
             if world.is_main:
-                if settings != before:
+                if settings != kept:
                     write_settings(settings, folder / "config.toml")
                 forget_after(folder, run.progress.step)
                 forget_samples_after(folder, run.progress.step)
