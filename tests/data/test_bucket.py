@@ -256,6 +256,51 @@ def test_a_window_can_always_be_shared_however_long_its_examples() -> None:
     assert max(lines) <= 2 * 1_024 - 1
 
 
+@pytest.mark.parametrize("n", [1, 2])
+def test_few_long_documents_are_held_at_a_time(n: int) -> None:
+    """Of books a handful is a window: processes share their parts."""
+    n_read = 0
+
+    def books(epoch: int, after: int) -> Iterator[Example]:
+        nonlocal n_read
+        for example in made_of([(0, 5_001)] * 40)(epoch, after):
+            n_read += 1
+            yield example
+
+    rows = Packed(length=10, n_rows=8)
+    feeds = [
+        Feed(books, rows, seed=3, window_ids=10_000, n_epochs=1, share=Share(rank, n))
+        for rank in range(n)
+    ]
+    next(feeds[0])
+    assert n_read <= 3 + 3  # a window of 1,500 parts, and as many looked at ahead
+    batches = [batch for feed in feeds for batch in feed]
+    n_predicted = sum(len(e.target) - 1 for batch in batches for e in examples_in(batch))
+    assert 40 * 5_000 - 8 * 10 <= n_predicted <= 40 * 5_000  # but for the batch taken above
+
+
+def test_a_pair_that_only_dropout_makes_too_long_is_not_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"{word} {word}\t{word}\n" for word in ("onward", "upward")), "utf-8")
+    text = file.read_text("utf-8").split()
+    tokenizer = Tokenizer.train(text * 9, kind="bpe", vocab_size=290)
+    cut = ByLength(tokens=64, max_len=max(len(tokenizer.encode(w, eos=True)) for w in text) + 3)
+    examples = pair_examples(
+        TsvPairs(file), tokenizer, tokenizer, dropout=0.9, fits=cut.fits, seed=0
+    )
+    loose = pair_examples(TsvPairs(file), tokenizer, tokenizer, dropout=0.9, seed=0)
+    epochs = range(8)
+    assert any(not cut.fits(example) for epoch in epochs for example in loose(epoch, 0))
+    assert all(cut.fits(example) for epoch in epochs for example in examples(epoch, 0))
+    # What fits is cut by chance as before.
+    assert [e for epoch in epochs for e in loose(epoch, 0) if cut.fits(e)] == [
+        e
+        for epoch in epochs
+        for e, as_drawn in zip(examples(epoch, 0), loose(epoch, 0), strict=True)
+        if cut.fits(as_drawn)
+    ]
+
+
 def test_what_does_not_fit_is_counted_by_line() -> None:
     lengths = [(2, 2), (50, 2), (2, 50), (9, 2), (2, 2)]
     feed = Feed(made_of(lengths), ByLength(tokens=20, max_len=8), seed=0, n_epochs=1)

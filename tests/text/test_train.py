@@ -87,3 +87,10 @@ def test_what_is_no_text_is_named_by_its_number() -> None:
         Tokenizer.train(["a", 7], kind="char")  # type: ignore[list-item]
     with pytest.raises(InputError, match="text 1 is a int"):
         Tokenizer.train(["a", 7], kind="bpe")  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_are_looked_at_even_if_nothing_is_to_be_learned(kind: Kind) -> None:
+    """A bad line of a corpus is found when a run begins, not hours later."""
+    with pytest.raises(InputError, match="text 60 has a lone surrogate"):
+        Tokenizer.train([*TEXTS, "\ud800"], kind=kind, vocab_size=400)

@@ -13,7 +13,6 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 from lookleft.data.corpus import TOO_MANY, Summary
@@ -28,7 +27,7 @@ Row = list[Example]
 # ids, which take some 36 bytes each.
 WINDOW = 65_536
 WINDOW_IDS = 4_194_304
-_TAIL = 1_024  # examples that are no window of their own; also the most processes
+_TAIL = 1_024  # parts of examples that are no window of their own; also the most processes
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,9 @@ class Cutter(Protocol[Item]):
     def fits(self, example: Example) -> bool:
         """Whether the example can be in a batch at all."""
 
+    def n_parts(self, example: Example) -> int:
+        """Into how many parts it is cut, which can be in batches of different processes."""
+
     def cut(self, window: list[Example], draw: random.Random | None, n: int) -> list[list[Item]]:
         """Batches that hold the window, a multiple of `n` in number; neighbours cost the same.
 
@@ -107,6 +109,9 @@ class ByLength:
         return sum(lengths) <= self.tokens and (
             self.max_len is None or max(lengths) <= self.max_len
         )
+
+    def n_parts(self, example: Example) -> int:
+        return 1
 
     def cut(self, window: list[Example], draw: random.Random | None, n: int) -> list[list[Example]]:
         """Batches in the order of their length; `draw` decides between equal ones."""
@@ -147,6 +152,9 @@ class Packed:
         """Whether it has a second token, and so anything to predict."""
         return len(example.target) > 1
 
+    def n_parts(self, example: Example) -> int:
+        return len(_starts(example, self.length))
+
     def cut(self, window: list[Example], draw: random.Random | None, n: int) -> list[list[Row]]:
         """Batches of rows, in an order that `draw` decides."""
         parts = cut_documents(window, self.length)
@@ -182,7 +190,7 @@ class Feed(Iterator[list[Item]]):
         """`seed` None leaves everything in order, for validation; `n_epochs` None never ends.
 
         A window has `window` examples, or, if these have more than `window_ids` ids, as many as
-        have so many, but enough for all processes.
+        have so many, but parts enough for all processes.
         """
         self._examples, self._cutter, self._seed = examples, cutter, seed
         self._window, self._window_ids = window, window_ids
@@ -221,20 +229,25 @@ class Feed(Iterator[list[Item]]):
         is_last = False
         while not is_last:
             window: list[Example] = []
-            n_ids = 0
-            while len(window) < (self._window if n_ids < self._window_ids else tail):
+            n_ids = n_parts = 0
+            while len(window) < self._window and (n_ids < self._window_ids or n_parts < tail):
                 example = ahead.popleft() if ahead else next(stream, None)
                 if example is None:
                     break
                 window.append(example)
                 n_ids += example.n_ids
+                n_parts += self._cutter.n_parts(example)
+            n_ahead = sum(map(self._cutter.n_parts, ahead))
             # A last window too small to share would leave some processes without a batch. Where
             # windows end must not depend on their number: it may change within one.
-            ahead.extend(islice(stream, tail - len(ahead)))
-            is_last = len(ahead) < tail
+            while n_ahead < tail and (example := next(stream, None)) is not None:
+                ahead.append(example)
+                n_ahead += self._cutter.n_parts(example)
+            is_last = n_ahead < tail
             if is_last:
                 window += ahead
-            if len(window) < n:
+                n_parts += n_ahead
+            if n_parts < n:
                 raise InputError(
                     f"{len(window)} examples behind line {at.line}, too few for {n} process(es);"
                     f" left out so far: {str(self.summary) or 'none'}"
@@ -286,8 +299,13 @@ def cut_documents(documents: Sequence[Example], length: int) -> list[Example]:
     return [
         replace(document, target=document.target[start : start + length + 1])
         for document in documents
-        for start in range(0, len(document.target) - 1, length)
+        for start in _starts(document, length)
     ]
+
+
+def _starts(document: Example, length: int) -> range:
+    """Where the parts of a document begin."""
+    return range(0, len(document.target) - 1, length)
 
 
 def fill_rows(documents: Sequence[Example], length: int) -> list[Row]:

@@ -86,11 +86,17 @@ class Pieces:
         """Whether there is anything in it beside its first and last token."""
         return len(example.target) > 2
 
+    def n_parts(self, example: Example) -> int:
+        return len(self._starts(example))
+
     def cut(self, window: list[Example], draw: random.Random | None, n: int) -> list[list[Example]]:
         """Batches of at most `tokens` ids, padding counted, but for what `ByLength` excepts."""
         pieces = [
             replace(example, target=example.target[start : start + self.length])
             for example in window
-            for start in range(0, len(example.target), self.length)
+            for start in self._starts(example)
         ]
         return ByLength(tokens=max(self.tokens, self.length)).cut(pieces, draw, n)
+
+    def _starts(self, example: Example) -> range:
+        return range(0, len(example.target), self.length)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 
-from lookleft.data.corpus import Corpus, Line, Pair, Summary
+from lookleft.data.corpus import Corpus, Line, Pair, Record, Summary
 from lookleft.text.tokenizer import Tokenizer
 
-_AT_ONCE = 512  # texts encoded in one call, which is faster than one by one
+# Encoded in one call, which is faster than one by one: so many texts, or fewer if these have so
+# many characters.
+_AT_ONCE = 512
+_CHARACTERS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -36,13 +38,15 @@ def pair_examples(
     target: Tokenizer,
     *,
     dropout: float = 0.0,
+    fits: Callable[[Example], bool] = lambda example: True,
     seed: int = 0,
     summary: Summary | None = None,
 ) -> Examples:
     """Pairs as ids, both sides with their end token.
 
-    With `dropout` each epoch cuts the words anew (BPE-dropout); give 0 for validation. summary:
-    counts the lines.
+    With `dropout` each epoch cuts the words anew (BPE-dropout); give 0 for validation. A pair that
+    only fits as it is cut without dropout comes like that: which pairs are used must not depend on
+    chance. summary: counts the lines.
     """
 
     def read(epoch: int, after: int) -> Iterator[Example]:
@@ -51,11 +55,16 @@ def pair_examples(
             one = source.with_dropout(dropout, seed + epoch)
             other = target.with_dropout(dropout, seed + epoch)
         records = corpus.read(after=after, summary=summary)
-        while chunk := list(islice(records, _AT_ONCE)):
+        for chunk in _chunks(records, lambda pair: len(pair.source) + len(pair.target)):
             sources = one.encode_batch([pair.source for pair in chunk], eos=True)
             targets = other.encode_batch([pair.target for pair in chunk], eos=True)
             for pair, source_ids, target_ids in zip(chunk, sources, targets, strict=True):
-                yield Example(source_ids, target_ids, pair.line)
+                example = Example(source_ids, target_ids, pair.line)
+                if dropout > 0.0 and not fits(example):
+                    source_ids = source.encode(pair.source, eos=True)
+                    target_ids = target.encode(pair.target, eos=True)
+                    example = Example(source_ids, target_ids, pair.line)
+                yield example
 
     return read
 
@@ -76,12 +85,28 @@ def text_examples(
 
     def read(epoch: int, after: int) -> Iterator[Example]:
         records = corpus.read(after=after, summary=summary)
-        while chunk := list(islice(records, _AT_ONCE)):
+        for chunk in _chunks(records, lambda line: len(line.text)):
             texts = tokenizer.encode_batch([line.text for line in chunk], bos=bos, eos=eos)
             for line, ids in zip(chunk, texts, strict=True):
                 yield Example([], ids, line.line)
 
     return read
+
+
+def _chunks(
+    records: Iterable[Record], n_characters: Callable[[Record], int]
+) -> Iterator[list[Record]]:
+    """Records to be encoded in one call."""
+    chunk: list[Record] = []
+    size = 0
+    for record in records:
+        chunk.append(record)
+        size += n_characters(record)
+        if len(chunk) == _AT_ONCE or size >= _CHARACTERS_AT_ONCE:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def kept(examples: Examples, most: int, most_ids: int) -> Examples:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, get_args
 
@@ -43,6 +43,7 @@ def train_backend(texts: Iterable[str], *, kind: Kind, vocab_size: int) -> Any:
             f" and {MAX_PIECES:,} for kind={kind!r}"
         )
     if kind == "byte":
+        deque(_checked(texts), maxlen=0)  # nothing to learn, but what is wrong with them is found
         model = _model_of_merges([], [])
     elif kind == "char":
         model = _model_of_merges(_commonest_characters(_checked(texts), room), [])

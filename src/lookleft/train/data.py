@@ -103,14 +103,19 @@ def _reading(
     tokens = token_budget(settings, part)
     if settings.task == "translate":
         dropout = data.bpe_dropout if part == "train" else 0.0
-        pairs = open_pairs(data, part)
-        reader = source or tokenizer
+        by_length = ByLength(tokens=tokens, max_len=data.max_tokens)
         examples = pair_examples(
-            pairs, reader, tokenizer, dropout=dropout, seed=train.seed, summary=summary
+            open_pairs(data, part),
+            source or tokenizer,
+            tokenizer,
+            dropout=dropout,
+            fits=by_length.fits,
+            seed=train.seed,
+            summary=summary,
         )
         if dropout == 0.0:  # with it every epoch is another
             examples = kept(examples, WINDOW, WINDOW_IDS)
-        return examples, ByLength(tokens=tokens, max_len=data.max_tokens)
+        return examples, by_length
     rows = Packed(length=train.length, n_rows=max(tokens // train.length, 1))
     if data.stream:
         seed = train.seed if part == "train" else None
