@@ -9,7 +9,8 @@ import pytest
 from lookleft.data.corpus import Line
 from lookleft.errors import ConfigError, FileError
 from lookleft.train.corpora import find_files, fingerprint, open_pairs, open_texts, texts_of
-from lookleft.train.settings import DataSettings, Part, read_settings, write_settings
+from lookleft.train.settings import DataSettings, Part
+from lookleft.train.settings_file import read_settings, write_settings
 
 
 @pytest.fixture
@@ -65,6 +66,31 @@ def test_origins_and_the_built_in_grammar_are_put_together(folder: Path) -> None
     assert [pair.line for pair in pairs] == [2, 3, 4, 5]
     alone = data.model_copy(update={"dev": "pairs.tsv"})
     assert [pair.source for pair in open_pairs(alone, "dev")] == ["c"]  # none are measured on
+
+
+@pytest.mark.parametrize(
+    "named",
+    [{"data.source": "hi"}, {"data.target": "en"}, {"data.source": "hi", "data.target": "en"}],
+)
+def test_the_built_in_grammar_is_read_in_the_direction_that_is_asked_for(
+    named: dict[str, str], folder: Path
+) -> None:
+    data, plain = read_settings(None, named).data, DataSettings()
+    assert data.languages == ("hi", "en")
+    assert plain.languages == ("en", "hi")
+    turned, given = (next(iter(open_pairs(each, "dev"))) for each in (data, plain))
+    assert (turned.source, turned.target) == (given.target, given.source)
+    pairs = named | {"data.dir": str(folder), "data.train": "pairs.tsv", "data.add_phrases": "1"}
+    *_, added = open_pairs(read_settings(None, pairs).data, "train")
+    assert added.target.isascii()
+    assert not added.source.isascii()
+
+
+@pytest.mark.parametrize("name", ["data.source", "data.target"])
+@pytest.mark.parametrize("given", [{}, {"data.train": "pairs.tsv", "data.add_phrases": "5"}])
+def test_the_built_in_grammar_knows_two_languages(given: dict[str, str], name: str) -> None:
+    with pytest.raises(ConfigError, match=r"is English and Hindi, not de: .*en and hi, or hi and"):
+        read_settings(None, given | {name: "de"})
 
 
 @pytest.mark.parametrize("part", ["train", "dev"])

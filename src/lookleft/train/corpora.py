@@ -36,10 +36,14 @@ class Phrases(Corpus[Pair]):
     """Sentences of the built-in grammar, as if they were lines of a file."""
 
     sentences: tuple[PhrasePair, ...]
+    to_english: bool = False
 
     def _records(self, after: int, summary: Summary) -> Iterator[Pair]:
         for number, pair in enumerate(self.sentences[after:], start=after + 1):
-            yield Pair(pair.english, pair.hindi, number)
+            source, target = pair.english, pair.hindi
+            if self.to_english:
+                source, target = target, source
+            yield Pair(source, target, number)
 
 
 @cache
@@ -53,7 +57,8 @@ def open_pairs(data: DataSettings, part: Part) -> Corpus[Pair]:
     spec = named(data, part)
     if spec == PHRASES:
         made = built_in()
-        return Phrases(tuple(made.train if part == "train" else made.dev))
+        sentences = made.train if part == "train" else made.dev
+        return Phrases(tuple(sentences), to_english=data.phrases_to_english)
     files = find_files(data, part)
     pairs: Corpus[Pair]
     empty: dict[str, Any] = {"skip_empty": data.skip_empty, "remedy": REMEDY}
@@ -69,7 +74,8 @@ def open_pairs(data: DataSettings, part: Part) -> Corpus[Pair]:
         check_origins(beside, must_occur, files[0], count_lines(files[0]))
         pairs = OfOrigins(pairs, beside, wanted)
     if data.add_phrases and part == "train":
-        added = Phrases(tuple(built_in().train[: data.add_phrases]))
+        few = tuple(built_in().train[: data.add_phrases])
+        added = Phrases(few, to_english=data.phrases_to_english)
         pairs = Joined(pairs, count_lines(files[0]), added)
     return pairs
 

@@ -67,9 +67,20 @@ class DataSettings(Frozen):
     @property
     def languages(self) -> tuple[str | None, str | None]:
         """Codes of source and target; those of the built-in text are known."""
-        built_in = ("en", "hi") if self.train == PHRASES else (None, None)
+        built_in: tuple[str | None, str | None] = (None, None)
+        if self.train == PHRASES:
+            built_in = ("hi", "en") if self.phrases_to_english else ("en", "hi")
         return self.source or built_in[0], self.target or built_in[1]
 
+    @property
+    def has_phrases(self) -> bool:
+        """Whether any of it is the built-in text."""
+        return PHRASES in (self.train, self.dev) or self.add_phrases > 0
+
+    @property
+    def phrases_to_english(self) -> bool:
+        """Whether the built-in text is read from Hindi to English."""
+        return self.source == "hi" or self.target == "en"
 
 
 class TextSettings(Frozen):
@@ -199,6 +210,8 @@ class RunSettings(Frozen):
         is_cut_by_bpe = self.task == "translate" and self.text.kind == "bpe"
         longest = self.data.max_tokens if self.task == "translate" else train.length
         most = getattr(self.model.positions, "max_len", None) or longest
+        named = [code for code in (self.data.source, self.data.target) if code is not None]
+        is_hindi = set(named) <= {"en", "hi"} and len(set(named)) == len(named)
         for is_wrong, why in (
             (is_mlm and is_sequential, 'task = "mlm" has no order for train.mode = "sequential"'),
             (is_mlm and train.own_words > 0, 'task = "mlm" reads no words of its own'),
@@ -250,6 +263,11 @@ class RunSettings(Frozen):
                 most < longest,
                 f"model.positions has {most} places, and texts have up to {longest} tokens: lower "
                 f"{'data.max_tokens' if self.task == 'translate' else 'train.length'}",
+            ),
+            (
+                self.data.has_phrases and not is_hindi,
+                f'the built-in text ("{PHRASES}", data.add_phrases) is English and Hindi, not '
+                f"{' and '.join(named)}: data.source and data.target are en and hi, or hi and en",
             ),
             (self.data.stream and self.task != "lm", "data.stream is for lm"),
             (has_ends and self.task != "lm", "data.document_end is for lm"),
