@@ -27,7 +27,7 @@ from lookleft.train.loop import train_steps
 from lookleft.train.optim import make_optimizers
 from lookleft.train.run import Run
 from lookleft.train.schedule import make_schedule
-from lookleft.train.settings import read_settings
+from lookleft.train.settings_file import read_settings
 from lookleft.train.team import Parallel, Team, whole
 from lookleft.train.world import ALONE, World, join_world
 
@@ -69,6 +69,11 @@ CASES = [
     Case("fsdp", matrix_lr=0.02),
     Case("fsdp", family="lm"),
 ]
+
+
+# Settings of whole runs, which must not depend on how processes share the model. Own words are so
+# few that of two processes often only one draws any.
+WAYS = {"ema": "0.9", "average": "2", "own_words": "0.05"}
 
 
 def make_model(case: Case) -> AnyModel:
@@ -189,6 +194,16 @@ def fit_by_two_clocks(folder: Path, world: World) -> dict[str, int]:
     return {"n_steps": run.n_steps, "last": last.step}
 
 
+def whole_run(folder: Path, world: World, parallel: str, way: str, value: str) -> None:
+    """A run with all that surrounds its steps: evaluations, the best model, a result."""
+    data = {name: str(folder / "pairs.tsv") for name in ("data.train", "data.dev")}
+    given = STOPPABLE | data | {"train.parallel": parallel, f"train.{way}": value}
+    given["train.save_every"] = "4"
+    run = Run.start(folder / f"{parallel}-{way}", read_settings(None, given), world)
+    list(run.train())
+    assert run.is_finished
+
+
 def refuse(*details: object) -> None:
     raise FileError("no room")
 
@@ -201,6 +216,9 @@ def main(folder: Path) -> None:
             tensors = run_case(case, world)
             write_tensors(folder / f"{case.name}.{world.rank}.safetensors", tensors)
         save_there_and_back(folder, world)
+        for way, value in WAYS.items():
+            for parallel in ("ddp", "fsdp"):
+                whole_run(folder, world, parallel, way, value)
         write_json(folder / f"told.{world.rank}.json", fail_in_one(folder, world))
         write_json(folder / f"fitted.{world.rank}.json", fit_by_two_clocks(folder, world))
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from lookleft.data.batch import Batch, next_token_batch, pack_documents, translation_batch
 from lookleft.models import AnyModel, build, presets
 from lookleft.train import loss as loss_module
+from lookleft.train import objective as objective_module
 from lookleft.train.loss import batch_loss, summed_loss
 from lookleft.train.objective import Objective, with_own_words
 
@@ -112,6 +113,23 @@ def test_own_words_are_what_the_model_would_have_said_one_position_before(
     assert torch.equal(mixed.inputs.ids[~kept], batch.inputs.ids[~kept])
     assert mixed.targets is batch.targets
     assert not torch.equal(mixed.inputs.ids, batch.inputs.ids)
+
+
+@pytest.mark.parametrize(
+    ("model", "batch"), [(decoder(), TEXTS), (tiny(), TRANSLATION)], ids=["lm", "translate"]
+)
+def test_the_model_is_asked_even_if_no_input_is_drawn(
+    model: AnyModel, batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes that share its layers must all go through them, whatever each of them draws."""
+    asked = []
+    ask = objective_module.question_at
+    monkeypatch.setattr(
+        objective_module, "question_at", lambda *given: asked.append(given) or ask(*given)
+    )
+    mixed = with_own_words(model, batch, 1e-30)
+    assert torch.equal(mixed.inputs.ids, batch.inputs.ids)
+    assert len(asked) == 1
 
 
 def test_own_words_do_not_cross_from_one_document_into_the_next() -> None:

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from team_cases import (
     CASES,
     STEPS,
+    WAYS,
     Case,
     make_batch,
     make_model,
@@ -129,6 +130,18 @@ def test_what_fails_in_one_process_stops_all(two: Path) -> None:
     assert all(where in one["words"] for one in told)  # not those of the innocent
     assert [one["disk"] for one in told] == ["PeerError", "FileError"]
     assert not list((two / "refused").iterdir())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_whole_run_ends_alike_however_processes_share_the_model(way: str, two: Path) -> None:
+    ours, theirs = (two / f"{parallel}-{way}" for parallel in ("fsdp", "ddp"))
+    scores = [json.loads((folder / "scores.json").read_text()) for folder in (ours, theirs)]
+    assert scores[0]["step"] == scores[1]["step"]
+    assert scores[0]["dev_loss"] == pytest.approx(scores[1]["dev_loss"], rel=1e-5)
+    models = [read_tensors(folder / "model" / "model.safetensors") for folder in (ours, theirs)]
+    assert models[0].keys() == models[1].keys()
+    # Not one by one: a key's bias has no gradient but roundings, which Adam takes for steps.
+    assert distance(*models, kind="") < 1e-4
 
 
 def test_two_processes_whose_clocks_differ_fit_the_same_steps(two: Path) -> None:

@@ -96,8 +96,7 @@ def with_own_words(
     is_read &= rows.is_token[:, 1:] & (rows.pos[:, 1:] == rows.pos[:, :-1] + 1)
     is_asked = torch.zeros_like(rows.is_token)
     is_asked[:, :-1] = is_read & is_drawn[:, 1:]  # (B, T), True at t if input t + 1 is replaced
-    if not bool(is_asked.any()):
-        return batch
+    # Also if nothing is asked: under fsdp all processes must go through the network equally often.
     was_training = model.training
     model.eval()
     said = likeliest(question_at(model, batch, is_asked))  # (N,)

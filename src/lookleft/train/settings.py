@@ -217,6 +217,11 @@ class RunSettings(Frozen):
             (is_mlm and train.own_words > 0, 'task = "mlm" reads no words of its own'),
             (is_mlm and peeks, 'task = "mlm" sees both sides anyway: leave model.mask out'),
             (is_sequential and peeks, 'train.mode = "sequential" cannot peek: model.mask = "none"'),
+            (
+                is_sequential and train.parallel == "fsdp",
+                'train.mode = "sequential" needs train.parallel = "ddp": processes that go through '
+                "texts of different lengths cannot share a model",
+            ),
             (is_sequential and train.rdrop > 0, 'train.rdrop needs train.mode = "parallel"'),
             (train.rdrop_after > 0 and not train.rdrop, "train.rdrop_after needs train.rdrop"),
             (

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -24,6 +25,9 @@ from lookleft.data.bucket import Share
 from lookleft.errors import LookleftError
 
 _PAUSE = 0.02  # seconds between two looks at what the others say
+# How long others wait while process 0 learns a tokenizer, or translates. One that dies is noticed
+# at once, since its sockets close.
+_PATIENCE = timedelta(hours=12)
 
 
 class PeerError(LookleftError):
@@ -101,7 +105,7 @@ def join_world() -> Iterator[World]:
     try:
         store, rank, size = next(rendezvous("env://"))
         store = meet(store, rank, size)
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=_PATIENCE)
         yield World(rank, size)
     except RuntimeError as error:
         if "gloo" not in str(error).lower():
