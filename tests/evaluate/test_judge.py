@@ -21,7 +21,7 @@ def test_translations_are_scored_and_shown(tmp_path: Path, monkeypatch: pytest.M
     judge = make_judge(settings)
     answers = {"one one": "one one", "one two": "two one", "one three": "x", "one four": "y"}
     monkeypatch.setattr(judges, "translate", lambda bundle, texts: [answers[t] for t in texts])
-    opinion = judge(run._bundle(run.model))
+    opinion = judge(run.results.bundle(run.model))
     assert [sample.output for sample in opinion.samples] == ["one one", "two one"]
     assert [sample.reference for sample in opinion.samples] == ["one one", "two one"]
     assert opinion.chrf is not None
@@ -33,18 +33,39 @@ def test_translations_are_scored_and_shown(tmp_path: Path, monkeypatch: pytest.M
 def test_a_language_model_is_measured_in_bits_per_byte(tmp_path: Path) -> None:
     settings = small_settings(write_texts(tmp_path / "text.txt"), task="lm")
     run = Run.start(tmp_path / "run", settings)
-    opinion = make_judge(settings)(run._bundle(run.model.eval()))
+    opinion = make_judge(settings)(run.results.bundle(run.model.eval()))
     assert opinion.bits_per_byte is not None
     assert 0 < opinion.bits_per_byte < 12
     assert opinion.samples[0].source == "one and "
     assert opinion.bleu is None
 
 
+def test_what_the_model_has_no_places_for_is_not_judged(tmp_path: Path) -> None:
+    pairs = write_pairs(tmp_path / "pairs.tsv")
+    dev = tmp_path / "dev.tsv"
+    dev.write_text(f"{'one ' * 20}\tone\n" + pairs.read_text("utf-8"), "utf-8")
+    places = '{kind = "learned", max_len = 40}'
+    settings = small_settings(pairs, data__dev=str(dev), model__positions=places)
+    run = Run.start(tmp_path / "run", settings)
+    run.results.judge = make_judge(settings)
+    *_, last = run.train()
+    assert last.bleu is not None
+
+
+def test_a_text_goes_on_only_as_far_as_the_model_has_places(tmp_path: Path) -> None:
+    file = write_texts(tmp_path / "text.txt")
+    short = {"model__positions": '{kind = "learned", max_len = 6}', "train__length": "6"}
+    settings = small_settings(file, task="lm", **short)
+    run = Run.start(tmp_path / "run", settings)
+    opinion = make_judge(settings)(run.results.bundle(run.model.eval()))
+    assert opinion.samples[0].source == "one an"
+
+
 def test_judging_leaves_training_as_it_was(tmp_path: Path) -> None:
     """Scores are looked at, never learned from: the weights are those of a run without a judge."""
     settings = small_settings(write_pairs(tmp_path / "pairs.tsv"), model__dropout="0.2")
     plain, judged = Run.start(tmp_path / "a", settings), Run.start(tmp_path / "b", settings)
-    judged.judge = make_judge(settings)
+    judged.results.judge = make_judge(settings)
     list(plain.train())
     events = list(judged.train())
     assert [event.bleu is not None for event in events] == [False, True, False, True]
@@ -61,9 +82,10 @@ def test_nothing_is_judged_without_a_dev_set_or_sentences(tmp_path: Path) -> Non
 
 def test_of_losses_the_smaller_is_better_and_of_scores_the_larger() -> None:
     opinion = Opinion(bleu=10.0, chrf=30.0)
-    assert value_of("loss", 2.0, opinion) == 2.0
-    assert value_of("bleu", 2.0, opinion) == 10.0
-    assert value_of("chrf", 2.0, opinion) == 30.0
+    figures = {"dev_loss": 2.0, **opinion.scores}
+    assert value_of("loss", figures) == 2.0
+    assert value_of("bleu", figures) == 10.0
+    assert value_of("chrf", figures) == 30.0
     assert is_better("loss", 1.0, 2.0)
     assert not is_better("loss", 2.0, 2.0)
     assert is_better("bleu", 11.0, 10.0)

@@ -158,8 +158,9 @@ def unpack_documents(batch: Batch) -> Batch:
             kept = batch.inputs.is_token[b] & (docs == number)
             rows.append(batch.inputs.ids[b, kept].tolist())
             targets.append(batch.targets[b, kept].tolist())
-    inputs = pad_rows(rows).to(batch.targets.device)
-    return replace(batch, inputs=inputs, targets=pad_targets(targets, inputs))
+    inputs = pad_rows(rows)
+    unpacked = replace(batch, inputs=inputs, targets=pad_targets(targets, inputs))
+    return unpacked.to(batch.targets.device)
 
 
 def repeat_rows(batch: Batch, times: int) -> Batch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -32,8 +32,12 @@ def make_judge(settings: RunSettings) -> Judge:
         return TextJudge(dev_texts(settings), reading, n_samples=train.samples)
     if settings.task != "translate":
         return no_opinion
-    pairs = list(islice(open_pairs(data, "dev"), train.eval_sentences))
-    return TranslationJudge(pairs, tokenize=tokenize_for(settings), n_samples=train.samples)
+    return TranslationJudge(
+        list(islice(open_pairs(data, "dev"), train.eval_sentences)),
+        max_tokens=data.max_tokens,
+        tokenize=tokenize_for(settings),
+        n_samples=train.samples,
+    )
 
 
 def dev_texts(settings: RunSettings) -> list[str]:
@@ -50,19 +54,30 @@ def tokenize_for(settings: RunSettings) -> str:
     return settings.train.bleu_tokenize or default_tokenize(settings.data.languages[1])
 
 
+def short_enough(pairs: Iterable[Pair], bundle: Bundle, most: int) -> Iterator[Pair]:
+    """Those whose source has at most so many tokens: a model may not be able to read more."""
+    return (pair for pair in pairs if len(bundle.encode_source(pair.source)) <= most)
+
+
 class TranslationJudge:
     """Translates dev sentences greedily, and scores them against their references."""
 
-    def __init__(self, pairs: Sequence[Pair], *, tokenize: str, n_samples: int) -> None:
-        self._pairs, self._tokenize, self._n_samples = list(pairs), tokenize, n_samples
+    def __init__(
+        self, pairs: Sequence[Pair], *, max_tokens: int, tokenize: str, n_samples: int
+    ) -> None:
+        self._pairs, self._max_tokens = list(pairs), max_tokens
+        self._tokenize, self._n_samples = tokenize, n_samples
 
     def __call__(self, bundle: Bundle) -> Opinion:
-        outputs = translate(bundle, [pair.source for pair in self._pairs])
-        references = [pair.target for pair in self._pairs]
+        pairs = list(short_enough(self._pairs, bundle, self._max_tokens))
+        if not pairs:
+            return Opinion()
+        outputs = translate(bundle, [pair.source for pair in pairs])
+        references = [pair.target for pair in pairs]
         scores = corpus_scores(outputs, references, tokenize=self._tokenize)
         samples = [
             Sample(pair.source, pair.target, output)
-            for pair, output in zip(self._pairs, outputs, strict=True)
+            for pair, output in zip(pairs, outputs, strict=True)
         ]
         return Opinion(
             bleu=scores.bleu,
@@ -107,8 +122,9 @@ class TextJudge:
 def _continued(bundle: Bundle, text: str) -> Sample:
     assert bundle.tokenizer is not None, "text_surprise has read texts with it"
     assert isinstance(bundle.network, DecoderOnly), "the same"
-    prompt = bundle.tokenizer.encode(text)[:PROMPT_TOKENS]
-    [ids] = generate_ids(
-        bundle.network, [prompt], max_new=CONTINUATION, eos=bundle.tokenizer.specials.eos
-    )
+    context = bundle.network.config.context
+    prompt = bundle.tokenizer.encode(text)[: min(PROMPT_TOKENS, context)]
+    max_new = min(CONTINUATION, context - len(prompt) + 1)  # the last token is not read
+    eos = bundle.tokenizer.specials.eos
+    [ids] = generate_ids(bundle.network, [prompt], max_new=max_new, eos=eos)
     return Sample(bundle.tokenizer.decode(prompt), "", bundle.tokenizer.decode(ids))

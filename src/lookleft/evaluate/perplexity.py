@@ -92,7 +92,7 @@ def _surprise(
 ) -> Surprise:
     total, n_tokens = 0.0, 0
     for batch in batches:
-        total += batch_loss(network, batch).item()
+        total += batch_loss(network, batch.to(network.device)).item()
         n_tokens += batch.n_targets
     return Surprise(total / max(n_tokens, 1), n_tokens, n_bytes)
 

@@ -7,13 +7,13 @@ babble. Which is right depends on the model and its languages: one number, so it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from lookleft.bundle import Bundle
 from lookleft.data.corpus import Pair
 from lookleft.evaluate.bleu import corpus_scores
-from lookleft.evaluate.judge import tokenize_for
+from lookleft.evaluate.judge import short_enough, tokenize_for
 from lookleft.generate.translate import beam_for, translate
 from lookleft.train.corpora import open_pairs
 from lookleft.train.judge import Tuner, as_it_is
@@ -31,7 +31,7 @@ def make_tuner(settings: RunSettings, say: Callable[[str], None]) -> Tuner:
         return as_it_is
 
     def tune(bundle: Bundle) -> None:
-        pairs = list(islice(_short_enough(open_pairs(data, "dev"), bundle, data.max_tokens), MOST))
+        pairs = list(islice(short_enough(open_pairs(data, "dev"), bundle, data.max_tokens), MOST))
         say(f"choosing the length penalty of a beam of {beam} on {len(pairs):,} dev sentences")
         tried = tune_penalty(bundle, pairs, beam=beam, tokenize=tokenize_for(settings))
         told = ", ".join(f"{penalty:g}: {bleu:.2f}" for penalty, bleu in sorted(tried.items()))
@@ -70,8 +70,3 @@ def tune_penalty(
         bundle.network.train(was_training)
     bundle.length_penalty, bundle.penalty_beam = best, beam
     return tried
-
-
-def _short_enough(pairs: Iterable[Pair], bundle: Bundle, most: int) -> Iterator[Pair]:
-    """Those whose source a model trained on at most so many tokens can read."""
-    return (pair for pair in pairs if len(bundle.encode_source(pair.source)) <= most)

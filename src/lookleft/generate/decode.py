@@ -59,7 +59,7 @@ def generate_ids(
         batch = Batch(pad_rows(start), source=pad_rows(prompts))
     else:
         batch = Batch(pad_rows(prompts))
-    logits, state = model.prefill(batch, room=max_new)
+    logits, state = model.prefill(batch.to(model.device), room=max_new)
     columns = decode(lambda ids: model.step(ids, state), logits, pick, max_new=max_new, eos=eos)
     rows: list[list[int]] = torch.stack(list(columns), 1).tolist()
     return [row[: row.index(eos)] if eos in row else row for row in rows]
