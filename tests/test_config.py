@@ -11,6 +11,7 @@ from lookleft.config import (
     DecoderOnlyConfig,
     EncoderDecoderConfig,
     EncoderOnlyConfig,
+    Frozen,
     Learned,
     Relative,
     RopeScaling,
@@ -67,6 +68,20 @@ def test_every_wrong_key_is_named_at_once() -> None:
         DecoderOnlyConfig.parse({"vocab_size": 9, "d_model": "wide", "colour": "red"}, "run.toml")
     assert "d_model" in str(caught.value)
     assert "colour" in str(caught.value)
+
+
+def test_a_key_of_one_of_several_records_is_named_as_it_is_written() -> None:
+    class Outer(Frozen):
+        model: DecoderOnlyConfig
+
+    for key, words in (
+        ("thetta", "unknown option model.positions.thetta; did you mean model.positions.theta ?"),
+        ("colour", "unknown option model.positions.colour; known: kind, theta"),
+    ):
+        positions = {"kind": "rotary", key: 5}
+        with pytest.raises(ConfigError) as caught:
+            Outer.parse({"model": {"vocab_size": 9, "positions": positions}}, "run.toml")
+        assert words in str(caught.value)
 
 
 def test_scalings_and_buckets_that_would_divide_by_zero_are_refused() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
@@ -55,20 +55,16 @@ class Frozen(BaseModel):
 
 def _in_words(fault: Any, record: type[Frozen], place: Callable[[str], str]) -> str:
     """One fault of a record: which key, what is wrong, and for a misspelt key which was meant."""
-    *sections, last = [str(part) for part in fault["loc"]] or [""]
-    key = ".".join([*sections, last])
+    owner, path = _followed(record, [str(part) for part in fault["loc"]])
+    *sections, last = path or [""]
+    key = ".".join(path)
     if fault["type"] != "extra_forbidden":
         said = str(fault["msg"]).removeprefix("Value error, ")
         value = fault["input"]
         is_short = isinstance(value, str | int | float | None) and fault["type"] != "missing"
         named = f"{key}={value!r:.40}" if is_short else key
         return f"{named}{place(key)}: {said}" if key else said
-    fields, others = record.model_fields, record.other_names
-    for section in sections:
-        inner = fields[section].annotation if section in fields else None
-        fields, others = {}, {}
-        if isinstance(inner, type) and issubclass(inner, Frozen):
-            fields, others = inner.model_fields, inner.other_names
+    fields, others = owner.model_fields, owner.other_names
     meant = [others[last]] if last in others else get_close_matches(last, fields, n=1)
     hint = (
         f"did you mean {'.'.join([*sections, meant[0]])} ?"
@@ -76,6 +72,33 @@ def _in_words(fault: Any, record: type[Frozen], place: Callable[[str], str]) -> 
         else f"known: {', '.join(fields)}"
     )
     return f"unknown option {key}{place(key)}; {hint}"
+
+
+def _followed(record: type[Frozen], loc: list[str]) -> tuple[type[Frozen], list[str]]:
+    """The record that a fault lies in, and the way there as people write it.
+
+    Where a key holds one of several records, `loc` also has the kind that was taken: nobody writes
+    that as a part of the key.
+    """
+    path: list[str] = []
+    rest = list(loc)
+    while rest:
+        path.append(rest.pop(0))
+        field = record.model_fields.get(path[-1])
+        inner = [] if field is None else _records_in(field.annotation)
+        kinds = {each.model_fields["kind"].default: each for each in inner if len(inner) > 1}
+        if rest and kinds:
+            record = kinds.get(rest.pop(0), record)
+        elif rest and inner:
+            record = inner[0]
+    return record, path
+
+
+def _records_in(annotation: Any) -> list[type[Frozen]]:
+    """The records that a value may be, of those that its annotation names."""
+    if isinstance(annotation, type):
+        return [annotation] if issubclass(annotation, Frozen) else []
+    return [record for part in get_args(annotation) for record in _records_in(part)]
 
 
 class NoPositions(Frozen):
