@@ -134,6 +134,11 @@ def test_a_best_in_another_unit_is_no_longer_the_one_to_beat(settings: RunSettin
     assert carried_on(progress, before, before, Path()) == progress
     assert carried_on(progress, before, now, Path()).best is None
     assert carried_on(progress, before, now, Path()).n_without_gain == 0
+    for choice, is_kept in (("bleu", False), ("loss", True)):  # the loss is always of all
+        before = with_choice(settings, choice)
+        train = before.train.model_copy(update={"eval_sentences": 9})
+        now = before.model_copy(update={"train": train})
+        assert (carried_on(progress, before, now, Path()).best == 50.0) == is_kept
 
 
 def test_the_best_of_an_abandoned_future_is_forgotten_unless_it_comes_again(

@@ -19,6 +19,8 @@ ORDER = (
     *("data.train", "data.origins", "data.add_phrases", "data.skip_empty", "data.max_tokens"),
     *("data.bpe_dropout", "data.stream", "data.dev_share", "data.document_end"),
 )
+# What the score of a model depends on besides the model: figures that differ in it do not compare.
+UNIT = ("train.choose", "train.eval_sentences", "train.bleu_tokenize")
 _FREE = ("model.dropout",)  # of [model]: it is in no weight
 
 
@@ -58,8 +60,10 @@ def carried_on(
     is_replayed = before == now and progress.position["n_processes"] == n_processes
     if changed_keys(before, now, ORDER):
         progress = replace(progress, position=asdict(_begin_of_window(progress, now)))
-    is_other_unit = before.train.choose != now.train.choose
-    if is_other_unit or (not is_replayed and _is_best_abandoned(folder, progress)):
+    unit = ("train.choose",) if now.train.choose == "loss" else UNIT
+    if changed_keys(before, now, unit) or (
+        not is_replayed and _is_best_abandoned(folder, progress)
+    ):
         progress = replace(progress, best=None, best_step=0, n_without_gain=0)
     return used_up(now.train, progress)
 
