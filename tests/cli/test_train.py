@@ -67,6 +67,15 @@ def test_settings_come_from_file_and_command_line(
     assert "nothing to do: this run finished at step 3" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("source", "sentence"), [("en", "I am fine."), ("hi", "मैं ठीक हूँ।")])
+def test_what_to_try_next_is_in_the_language_that_the_model_reads(
+    source: str, sentence: str, pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "run")
+    run("--out", out, "--data.train", pairs, "--data.dev", pairs, "--data.source", source, *SMALL)
+    assert f'try:  lookleft translate {out} "{sentence}"' in capsys.readouterr().err
+
+
 def test_a_quiet_run_prints_nothing_and_logs_all(
     pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

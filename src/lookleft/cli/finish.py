@@ -51,7 +51,9 @@ def finish(run: Run) -> list[str]:
     said = f"audit {verdict} on the trained weights · " if verdict else ""
     lines.append(f"{said}model in {folder / 'model'} · card and report.html written")
     if run.settings.task == "translate":
-        lines.append(f'try:  lookleft translate {folder} "I am fine."')
+        is_from_hindi = run.settings.data.languages[0] == "hi"
+        sentence = "मैं ठीक हूँ।" if is_from_hindi else "I am fine."
+        lines.append(f'try:  lookleft translate {folder} "{sentence}"')
     return lines
 
 
