@@ -79,6 +79,30 @@ def test_text_is_scored_through_the_tokenizer(
     assert len(shown["logprobs"]) == len(shown["ids"])
 
 
+def test_candidates_of_a_file_are_scored_as_each_would_be_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = ["मैं ठीक हूँ", "हूँ", "ठीक"]
+    tokenizer = Tokenizer.train(texts, kind="byte")
+    network = build(presets.tiny(len(tokenizer)), torch.Generator().manual_seed(0)).eval()
+    Bundle(network, tokenizer, tokenizer.specials).save(tmp_path)
+    file = tmp_path / "candidates.txt"
+    file.write_text("\n".join(texts), encoding="utf-8")
+    found = scored(capsys, str(tmp_path), src="fine", tgt_file=file)["candidates"]
+    assert [each["text"] for each in found] == texts
+    for each in found:
+        alone = scored(capsys, str(tmp_path), src="fine", text=each["text"])
+        assert each["ids"] == alone["ids"]
+        assert each["logprobs"] == alone["logprobs"]
+        assert each["total"] == pytest.approx(sum(alone["logprobs"]), abs=1e-12)
+    score(str(tmp_path), src="fine", tgt_file=file)
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert [row.split(maxsplit=3)[3] for row in rows] == texts
+    assert [row.split()[0] for row in rows] == [f"{each['total']:.6f}" for each in found]
+    with pytest.raises(LookleftError, match="give either --tgt-file, or --ids or --text"):
+        score(str(tmp_path), src="fine", text="x", tgt_file=file)
+
+
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [

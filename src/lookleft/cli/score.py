@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from lookleft.errors import InputError
+
+if TYPE_CHECKING:
+    from lookleft.bundle import Bundle
 
 MAX_DIGITS = 18  # of an id: what tensors can hold
 
@@ -20,6 +24,7 @@ def score(
     src_ids: str | None = None,
     text: str | None = None,
     src: str | None = None,
+    tgt_file: Path | None = None,
     json_: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     """Print the log-probability of every token of a text under MODEL.
@@ -32,6 +37,7 @@ def score(
       lookleft score my-model --ids "5 6 7"
       lookleft score my-translator --src-ids "3 4" --ids "5 6 2" --json
       lookleft score model.gguf --text "Once upon a time"
+      lookleft score runs/en-hi --src "I am fine." --tgt-file candidates.txt
 
     Parameters
     ----------
@@ -45,23 +51,60 @@ def score(
         Text instead of ids, if the model comes with a tokenizer.
     src
         Source text instead of src-ids.
+    tgt_file
+        Texts, one a line, each scored as a whole: which candidate does the model like most?
     json_
-        Print {"ids": [...], "logprobs": [...]}.
+        Print {"ids": [...], "logprobs": [...]}; with tgt-file {"candidates": [...]}, which also
+        have the text and the total of each.
     """
     from lookleft.bundle import load
     from lookleft.evaluate.score import score_ids
 
+    if tgt_file is not None and (ids is not None or text is not None):
+        raise InputError("give either --tgt-file, or --ids or --text")
     bundle = load(model)
-    target = _ids_from("--ids", ids, "--text", text, bundle.encode)
     source = None
     if src_ids is not None or src is not None:
         source = _ids_from("--src-ids", src_ids, "--src", src, bundle.encode_source)
+    if tgt_file is not None:
+        candidates = _candidates(bundle, tgt_file, source)
+        print(_as_json(candidates) if json_ else _as_table(candidates))
+        return
+    target = _ids_from("--ids", ids, "--text", text, bundle.encode)
     logprobs = score_ids(bundle.network, target, source)
     if json_:
         print(json.dumps({"ids": target, "logprobs": logprobs}))
         return
     for token, logprob in zip(target, logprobs, strict=True):
         print(f"{token:>8}  {'-' if logprob is None else f'{logprob:.6f}'}")
+
+
+def _candidates(bundle: Bundle, path: Path, source: list[int] | None) -> list[dict[str, Any]]:
+    """Every line of a file with its ids, their log-probabilities and the sum of these."""
+    from lookleft.cli.evaluate import read_texts
+    from lookleft.evaluate.score import score_ids
+
+    found = []
+    for text in read_texts(path):
+        ids = bundle.encode(text)
+        logprobs = score_ids(bundle.network, ids, source)
+        total = sum(each for each in logprobs if each is not None)
+        found.append({"text": text, "ids": ids, "logprobs": logprobs, "total": total})
+    return found
+
+
+def _as_json(candidates: list[dict[str, Any]]) -> str:
+    return json.dumps({"candidates": candidates}, ensure_ascii=False)
+
+
+def _as_table(candidates: list[dict[str, Any]]) -> str:
+    """One row for each, in the order of the file; the text last, as its width is anyone's guess."""
+    rows = [f"{'total':>12}  {'per token':>10}  {'tokens':>6}  text"]
+    for each in candidates:
+        n_scored = sum(logprob is not None for logprob in each["logprobs"])
+        mean = each["total"] / max(n_scored, 1)
+        rows.append(f"{each['total']:>12.6f}  {mean:>10.6f}  {n_scored:>6}  {each['text']}")
+    return "\n".join(rows)
 
 
 def _ids_from(
