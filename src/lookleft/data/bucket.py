@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 from lookleft.data.corpus import TOO_MANY, Summary
-from lookleft.data.examples import Example, Examples
+from lookleft.data.examples import Example, Examples, joined
 from lookleft.errors import InputError
 
 Item = TypeVar("Item")
@@ -95,6 +95,7 @@ class ByLength:
 
     tokens: int
     max_len: int | None = None  # of either side; longer examples are dropped
+    joined: float = 0.0  # share of them that are read two by two, with another partner each time
 
     def __post_init__(self) -> None:
         _check_positive(tokens=self.tokens, max_len=self.max_len)
@@ -114,9 +115,11 @@ class ByLength:
         return 1
 
     def cut(self, window: list[Example], draw: random.Random | None, n: int) -> list[list[Example]]:
-        """Batches in the order of their length; `draw` decides between equal ones."""
+        """Batches in the order of their length; `draw` decides between equal ones, and who is
+        joined with whom."""
         if draw is not None:
             draw.shuffle(window)
+            window = self._partly_joined(window, n)
         window.sort(key=lambda example: (len(example.target), len(example.source)))
         batches: list[list[Example]] = [[]]
         source = target = 0
@@ -127,6 +130,19 @@ class ByLength:
                 source, target = len(example.source), len(example.target)
             batches[-1].append(example)
         return split_to_multiple(batches, n)
+
+    def _partly_joined(self, window: list[Example], n: int) -> list[Example]:
+        """The first ones, as many as the share says, two by two where both together fit.
+
+        At least `n` examples are left, so that every process gets one.
+        """
+        n_pairs = min(int(self.joined * len(window)) // 2, len(window) - n)
+        pairs = zip(window[: 2 * n_pairs : 2], window[1 : 2 * n_pairs : 2], strict=True)
+        found: list[Example] = []
+        for first, second in pairs:
+            both = joined(first, second)
+            found += [both] if self.fits(both) else [first, second]
+        return found + window[2 * n_pairs :]
 
 
 @dataclass(frozen=True)
@@ -290,8 +306,9 @@ class Feed(Iterator[list[Item]]):
 
 
 def examples_in(batch: Sequence[Any]) -> list[Example]:
-    """The examples of a batch, whether it holds them or rows of them."""
-    return [e for item in batch for e in ([item] if isinstance(item, Example) else item)]
+    """The examples of a batch, whether it holds them, joins of them or rows of them."""
+    items = ([item] if isinstance(item, Example) else item for item in batch)
+    return [example for item in items for each in item for example in each.apart]
 
 
 def cut_documents(documents: Sequence[Example], length: int) -> list[Example]:

@@ -21,11 +21,17 @@ class Example:
     source: list[int]
     target: list[int]
     line: int
+    parts: tuple[Example, ...] = ()  # the two that were joined into this one
 
     @property
     def n_ids(self) -> int:
         """Of both sides."""
         return len(self.source) + len(self.target)
+
+    @property
+    def apart(self) -> tuple[Example, ...]:
+        """What was joined into it, or itself."""
+        return self.parts or (self,)
 
 
 Examples = Callable[[int, int], Iterator[Example]]
@@ -49,11 +55,13 @@ def pair_examples(
     chance. summary: counts the lines.
     """
 
+    if dropout > 0.0:  # once: the epochs share the ways to cut a word that they have drawn
+        dropping = source.with_dropout(dropout, seed), target.with_dropout(dropout, seed)
+
     def read(epoch: int, after: int) -> Iterator[Example]:
         one, other = source, target
         if dropout > 0.0:
-            one = source.with_dropout(dropout, seed + epoch)
-            other = target.with_dropout(dropout, seed + epoch)
+            one, other = (each.with_dropout(dropout, seed + epoch) for each in dropping)
         records = corpus.read(after=after, summary=summary)
         for chunk in _chunks(records, lambda pair: len(pair.source) + len(pair.target)):
             sources = one.encode_batch([pair.source for pair in chunk], eos=True)
@@ -91,6 +99,12 @@ def text_examples(
                 yield Example([], ids, line.line)
 
     return read
+
+
+def joined(first: Example, second: Example) -> Example:
+    """Two pairs read as one: both sides of the first lose their end token."""
+    source = first.source[:-1] + second.source
+    return Example(source, first.target[:-1] + second.target, first.line, (first, second))
 
 
 def _chunks(

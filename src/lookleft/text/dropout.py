@@ -10,7 +10,7 @@ import itertools
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tokenizers
@@ -19,6 +19,12 @@ from lookleft.errors import InputError
 from lookleft.text.train import BYTE_PIECES
 
 _LONGEST = 128  # characters of a chunk; the loop below takes time in the square of it
+
+# Ways to cut a word. Each is drawn once, and every time that the word is met one of them is taken:
+# to make them anew in each epoch takes longer, and most of them are alike anyway.
+N_CUTS = 32
+_DIGEST = 64  # random bytes at a time
+_MOST_KEPT = 1 << 19  # cuts in memory, some 200 bytes each; what is not kept is made again
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,11 @@ class BpeDropout:
     unk: int | None
     probability: float
     seed: int
+    cuts: dict[tuple[str, int], list[int]] = field(default_factory=dict, repr=False)
+
+    def reseeded(self, seed: int) -> BpeDropout:
+        """The same with another seed; the cuts that were made so far serve both."""
+        return replace(self, seed=seed)
 
     @classmethod
     def of(cls, content: str, probability: float, seed: int) -> BpeDropout:
@@ -62,20 +73,29 @@ class BpeDropout:
 
     def ids(self, text: str) -> list[int]:
         """The ids of `text`; the same text and seed give the same ids."""
-        digest = hashlib.blake2b(f"{self.seed}:{text}".encode(), digest_size=16).digest()
-        draw = random.Random(int.from_bytes(digest, "big"))
+        key = f"{self.seed}:{text}"
         if self.backend.normalizer is not None:
             text = self.backend.normalizer.normalize_str(text)
         chunks = [text]
         if self.backend.pre_tokenizer is not None:
             chunks = [chunk for chunk, _ in self.backend.pre_tokenizer.pre_tokenize_str(text)]
-        return [
+        ids: list[int] = []
+        for chunk, number in zip(chunks, _numbers(key, len(chunks)), strict=True):
+            ids += self.cuts.get((chunk, number)) or self._cut(chunk, number)
+        return ids
+
+    def _cut(self, chunk: str, number: int) -> list[int]:
+        """One of the ways to cut a chunk; its number and the vocabulary alone decide which."""
+        draw = random.Random(int.from_bytes(_digest(f"{number}:{chunk}"), "big"))
+        found = [
             id
-            for chunk in chunks
             for start in range(0, len(chunk), _LONGEST)
             for piece in self._pieces(chunk[start : start + _LONGEST], draw)
             for id in self._ids_of_piece(piece)
         ]
+        if len(self.cuts) < _MOST_KEPT and len(chunk) <= _LONGEST:
+            self.cuts[chunk, number] = found
+        return found
 
     def _pieces(self, chunk: str, draw: random.Random) -> list[str]:
         """Algorithm 1 of the paper: of the merges that survive the draw, do the first; repeat."""
@@ -98,3 +118,13 @@ class BpeDropout:
         if all(id is not None for id in spelt):
             return [id for id in spelt if id is not None]
         return [] if self.unk is None else [self.unk]
+
+
+def _numbers(key: str, n: int) -> list[int]:
+    """So many numbers of cuts, drawn by the key alone; a `random.Random` would take longer."""
+    drawn = b"".join(_digest(f"{block}:{key}") for block in range(-(-n // _DIGEST)))
+    return [byte % N_CUTS for byte in drawn[:n]]
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.blake2b(key.encode(), digest_size=_DIGEST).digest()

@@ -164,10 +164,14 @@ class Tokenizer:
         """A copy that leaves merges out at random while encoding (BPE-dropout), for training.
 
         The pieces depend on `seed` and the text alone, so an interrupted run goes on the same, in
-        any number of workers; take another seed for every epoch.
+        any number of workers; take another seed for every epoch: `with_dropout` of what this gives
+        with the same probability is quick.
         """
-        made = copy.copy(self)
-        made._dropout = BpeDropout.of(self._content, probability, seed)
+        made, before = copy.copy(self), self._dropout
+        if before is not None and before.probability == probability:
+            made._dropout = before.reseeded(seed)
+        else:
+            made._dropout = BpeDropout.of(self._content, probability, seed)
         return made
 
     # --- encode, decode ---

@@ -37,7 +37,7 @@ class Specials:
 
     def require(self, role: str) -> int:
         """The id of that role, or an error that says the vocabulary has none."""
-        found: int | None = asdict(self).get(role)
+        found: int | None = getattr(self, role, None)  # asked for every text: no dict is made
         if found is None:
             raise InputError(f"this vocabulary has no {role} token; it has {self.as_dict()}")
         return found

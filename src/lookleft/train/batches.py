@@ -30,7 +30,8 @@ class BatchMaker:
         examples = [item for item in items if isinstance(item, Example)]
         if examples:
             batch = self._of_examples(examples, key)
-            return replace(batch, lines=tuple(example.line for example in examples))
+            lines = tuple(each.line for example in examples for each in example.apart)
+            return replace(batch, lines=lines)
         rows = [item for item in items if not isinstance(item, Example)]
         documents = [document for row in rows for document in row]
         if length is not None:

@@ -17,7 +17,7 @@ from lookleft.train.settings import RunSettings
 ORDER = (
     *("train.seed", "train.tokens", "train.length", "train.length_warmup"),
     *("data.train", "data.origins", "data.add_phrases", "data.skip_empty", "data.max_tokens"),
-    *("data.bpe_dropout", "data.stream", "data.dev_share", "data.document_end"),
+    *("data.bpe_dropout", "data.joined", "data.stream", "data.dev_share", "data.document_end"),
 )
 # What the score of a model depends on besides the model: figures that differ in it do not compare.
 UNIT = ("train.choose", "train.eval_sentences", "train.bleu_tokenize")

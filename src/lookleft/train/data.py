@@ -103,7 +103,8 @@ def _reading(
     tokens = token_budget(settings, part)
     if settings.task == "translate":
         dropout = data.bpe_dropout if part == "train" else 0.0
-        by_length = ByLength(tokens=tokens, max_len=data.max_tokens)
+        joined = data.joined if part == "train" else 0.0
+        by_length = ByLength(tokens=tokens, max_len=data.max_tokens, joined=joined)
         examples = pair_examples(
             open_pairs(data, part),
             source or tokenizer,

@@ -49,6 +49,7 @@ class DataSettings(Frozen):
     skip_empty: bool = False  # leave out, and count, pairs with an empty side
     max_tokens: PositiveInt = 128  # of either side; longer pairs are left out and counted
     bpe_dropout: Rate = 0.0  # share of merges left out at random, anew each epoch (bpe)
+    joined: Rate = 0.0  # share of pairs read two by two as one, anew each epoch (translate)
 
     @property
     def dev_set(self) -> Spec | None:
@@ -264,6 +265,7 @@ class RunSettings(Frozen):
                 self.data.bpe_dropout > 0 and not is_cut_by_bpe,
                 'data.bpe_dropout needs task = "translate" and text.kind = "bpe"',
             ),
+            (self.data.joined > 0 and self.task != "translate", "data.joined is for translate"),
             (
                 most < longest,
                 f"model.positions has {most} places, and texts have up to {longest} tokens: lower "
