@@ -33,7 +33,10 @@ from lookleft.text.tokenizer import Tokenizer
 Lengths = list[tuple[int, int]]
 lengths_of_pairs = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=8)
 cutters = st.sampled_from(  # of each kind one that makes batches of a single item
-    [Packed(length=7, n_rows=2), Packed(length=7, n_rows=1), ByLength(48), ByLength(25)]
+    [
+        *(Packed(length=7, n_rows=2), Packed(length=7, n_rows=1)),
+        *(ByLength(48), ByLength(25), ByLength(48, joined=0.9), ByLength(25, joined=0.5)),
+    ]
 )
 
 
@@ -60,11 +63,12 @@ def lines_of(batches: list[list[Example]]) -> list[list[int]]:
     window=st.integers(4, 30),
     n=st.integers(1, 4),
     seed=st.none() | st.integers(0, 5),
+    joined=st.sampled_from([0.0, 0.5, 0.99]),
 )
 def test_processes_share_all_examples_once_in_equal_numbers_of_batches(
-    lengths: Lengths, tokens: int, window: int, n: int, seed: int | None
+    lengths: Lengths, tokens: int, window: int, n: int, seed: int | None, joined: float
 ) -> None:
-    cutter = ByLength(tokens=tokens)
+    cutter = ByLength(tokens=tokens, joined=joined)
     shares = [
         list(
             Feed(
@@ -80,7 +84,7 @@ def test_processes_share_all_examples_once_in_equal_numbers_of_batches(
     ]
     assert len({len(share) for share in shares}) == 1
     batches = [batch for share in shares for batch in share]
-    seen = sorted(example.line for batch in batches for example in batch)
+    seen = sorted(example.line for batch in batches for example in examples_in(batch))
     assert seen == [2 * number + 1 for number in range(len(lengths))]
     for batch in batches:
         width = max(len(e.source) for e in batch) + max(len(e.target) for e in batch)
@@ -189,6 +193,38 @@ def test_other_numbers_of_processes_share_what_is_left(
     for part in seen:
         missing.remove(part)  # fails if it came twice
     assert len(missing) <= 3 * len(sittings)  # fewer than there were processes, per change
+
+
+def test_a_share_of_the_pairs_comes_two_by_two_with_new_partners_in_every_epoch() -> None:
+    lengths = [(3, 4)] * 40
+    cutter = ByLength(1_000, joined=0.5)
+    epochs = list(Feed(made_of(lengths), cutter, seed=0, n_epochs=2))
+    partners = []
+    for batch in epochs:
+        pairs = [example for example in batch if example.parts]
+        assert (len(batch), len(pairs)) == (30, 10)
+        for example in pairs:
+            first, second = example.parts
+            assert example.source == [*first.source[:-1], *second.source]
+            assert example.target == [*first.target[:-1], *second.target]
+        partners.append({frozenset(part.line for part in example.parts) for example in pairs})
+    assert len(partners) == 2
+    assert not partners[0] & partners[1]
+    in_order = Feed(made_of(lengths), cutter, seed=None, n_epochs=1)
+    assert not any(example.parts for batch in in_order for example in batch)
+
+
+def test_pairs_that_together_are_too_long_stay_apart() -> None:
+    cutter = ByLength(1_000, max_len=6, joined=0.99)
+    short, long = 3, 5  # of the ids: only two short ones fit, without the end of the first
+    feed = Feed(made_of([(short, 1), (long, 1)] * 30), cutter, seed=0, n_epochs=1)
+    batch = next(feed)
+    assert len(examples_in(batch)) == 60
+    pairs = [example for example in batch if example.parts]
+    assert pairs
+    assert {len(part.source) for example in pairs for part in example.parts} == {short}
+    assert max(len(example.source) for example in batch) == 5
+    assert str(feed.summary) == ""
 
 
 def test_the_seed_and_the_epoch_change_the_order_and_nothing_else() -> None:

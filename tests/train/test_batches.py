@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from lookleft.data.batch import NO_TARGET, Batch
-from lookleft.data.examples import Example
+from lookleft.data.examples import Example, joined
 from lookleft.text.tokenizer import Tokenizer
 from lookleft.train.batches import BatchMaker, cover_for
 
@@ -29,6 +29,16 @@ def test_pairs_become_a_translation_batch() -> None:
     assert batch.source is not None
     assert batch.source.ids.tolist() == [[5, 6, 2], [8, 2, 0]]
     assert batch.inputs.ids.tolist() == [[1, 7, 0], [1, 9, 10]]
+
+
+def test_joined_pairs_are_one_row_and_know_both_lines() -> None:
+    batch = BatchMaker(start_id=1)([joined(*PAIRS)], key="any")
+    assert batch.lines == (4, 9)
+    assert batch.source is not None
+    assert batch.source.ids.tolist() == [[5, 6, 8, 2]]
+    assert batch.inputs.ids.tolist() == [[1, 7, 9, 10]]
+    assert batch.targets is not None
+    assert batch.targets.tolist() == [[7, 9, 10, 2]]
 
 
 def test_packed_rows_know_the_lines_of_all_their_documents() -> None:

@@ -30,8 +30,13 @@ def test_a_run_stopped_and_taken_up_ends_bit_for_bit_the_same(
     accumulate: str, dropout: str, pairs: Path, tmp_path: Path
 ) -> None:
     kind = "bpe" if float(dropout) else "char"  # BPE-dropout cuts the words anew each epoch
+    joined = "0.5" if float(dropout) else "0.0"  # and so are partners chosen
     settings = settings_for(
-        pairs, train__accumulate=accumulate, data__bpe_dropout=dropout, text__kind=kind
+        pairs,
+        train__accumulate=accumulate,
+        data__bpe_dropout=dropout,
+        data__joined=joined,
+        text__kind=kind,
     )
     list(Run.start(tmp_path / "whole", settings).train())
     cut = Run.start(tmp_path / "cut", settings)
@@ -206,6 +211,7 @@ def test_what_is_put_over_the_settings_stays(pairs: Path, tmp_path: Path) -> Non
         ({"train.choose": "chrf", "task": "lm"}, "needs task"),
         ({"train.bleu_tokenize": "13b"}, "bleu_tokenize"),
         ({"data.bpe_dropout": "0.1", "text.kind": "unigram"}, "data.bpe_dropout needs"),
+        ({"data.joined": "0.5", "task": "lm"}, "data.joined is for translate"),
         ({"model.positions.kind": "learned", "model.positions.max_len": "16"}, "has 16 places"),
         ({"data.document_end": "END"}, "data.document_end is for lm"),
         ({"train.seed": str(2**63)}, "train.seed"),
