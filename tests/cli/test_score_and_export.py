@@ -99,8 +99,29 @@ def test_candidates_of_a_file_are_scored_as_each_would_be_alone(
     rows = capsys.readouterr().out.splitlines()[1:]
     assert [row.split(maxsplit=3)[3] for row in rows] == texts
     assert [row.split()[0] for row in rows] == [f"{each['total']:.6f}" for each in found]
+    file.write_text("ठीक\n\nहूँ\n", encoding="utf-8")
+    with pytest.raises(LookleftError, match=r"candidates\.txt:2: is empty"):
+        score(str(tmp_path), src="fine", tgt_file=file)
+    file.write_text("")
+    with pytest.raises(LookleftError, match="has no line to score"):
+        score(str(tmp_path), src="fine", tgt_file=file)
     with pytest.raises(LookleftError, match="give either --tgt-file, or --ids or --text"):
         score(str(tmp_path), src="fine", text="x", tgt_file=file)
+
+
+def test_a_text_of_one_token_does_not_win_by_having_no_score(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokenizer = Tokenizer.train(["ab"], kind="byte")
+    network = build(presets.gpt(len(tokenizer), 32, 2, 4, 64)).eval()
+    Bundle(network, tokenizer, tokenizer.specials).save(tmp_path)
+    file = tmp_path / "candidates.txt"
+    file.write_text("a\nab\n")
+    one, two = scored(capsys, str(tmp_path), tgt_file=file)["candidates"]
+    assert one["total"] is None
+    assert two["total"] == two["logprobs"][1] < 0
+    score(str(tmp_path), tgt_file=file)
+    assert capsys.readouterr().out.splitlines()[1].split() == ["-", "-", "0", "a"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from lookleft.errors import InputError
+from lookleft.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from lookleft.bundle import Bundle
@@ -52,7 +52,8 @@ def score(
     src
         Source text instead of src-ids.
     tgt_file
-        Texts, one a line, each scored as a whole: which candidate does the model like most?
+        Texts, one a line, each scored as a whole: which candidate does the model like most? The
+        first token of a decoder-only model's text is in no total, so such texts should begin alike.
     json_
         Print {"ids": [...], "logprobs": [...]}; with tgt-file {"candidates": [...]}, which also
         have the text and the total of each.
@@ -81,14 +82,21 @@ def score(
 
 def _candidates(bundle: Bundle, path: Path, source: list[int] | None) -> list[dict[str, Any]]:
     """Every line of a file with its ids, their log-probabilities and the sum of these."""
-    from lookleft.cli.evaluate import read_texts
+    from lookleft.cli.evaluate import every_line
     from lookleft.evaluate.score import score_ids
 
+    lines = every_line(path)
+    if not lines:
+        raise FileError(f"{path}: has no line to score")
     found = []
-    for text in read_texts(path):
+    for number, text in enumerate(lines, start=1):
         ids = bundle.encode(text)
+        if not text.strip() or not ids:
+            raise FileError(f"{path}:{number}: is empty; give one text a line")
         logprobs = score_ids(bundle.network, ids, source)
-        total = sum(each for each in logprobs if each is not None)
+        scored = [each for each in logprobs if each is not None]
+        # A language model whose text has a single token has said nothing about it: 0 would win.
+        total = sum(scored) if scored else None
         found.append({"text": text, "ids": ids, "logprobs": logprobs, "total": total})
     return found
 
@@ -102,8 +110,10 @@ def _as_table(candidates: list[dict[str, Any]]) -> str:
     rows = [f"{'total':>12}  {'per token':>10}  {'tokens':>6}  text"]
     for each in candidates:
         n_scored = sum(logprob is not None for logprob in each["logprobs"])
-        mean = each["total"] / max(n_scored, 1)
-        rows.append(f"{each['total']:>12.6f}  {mean:>10.6f}  {n_scored:>6}  {each['text']}")
+        figures = f"{'-':>12}  {'-':>10}"
+        if each["total"] is not None:
+            figures = f"{each['total']:>12.6f}  {each['total'] / n_scored:>10.6f}"
+        rows.append(f"{figures}  {n_scored:>6}  {each['text']}")
     return "\n".join(rows)
 
 
