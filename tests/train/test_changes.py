@@ -80,6 +80,30 @@ def test_another_dev_set_is_not_called_a_changed_file(
         Run.resume(tmp_path / "run", {"data.dev": str(other)})
 
 
+def test_files_do_not_change_their_part_in_a_run(tmp_path: Path) -> None:
+    """Each is one that the run knows: who looks at names and contents alone sees no difference."""
+    train, dev = write_pairs(tmp_path / "train.tsv"), write_pairs(tmp_path / "dev.tsv")
+    settings = small_settings(train, base=STOPPABLE, data__dev=str(dev))
+    stopped_at(2, tmp_path / "run", settings)
+    for key, file in (("data.train", dev), ("data.dev", train)):
+        with pytest.raises(ConfigError, match=f"{key}: cannot be changed in a run"):
+            Run.resume(tmp_path / "run", {key: str(file)})
+    assert read_settings(tmp_path / "run" / "config.toml") == settings
+
+
+def test_a_run_is_not_turned_around(settings: RunSettings, tmp_path: Path) -> None:
+    for language in ("en", "hi"):
+        (tmp_path / f"pairs.{language}").write_text("".join(f"{language} {n}\n" for n in range(40)))
+    names = {"data__source": "en", "data__target": "hi", "data__dev": "false"}
+    stem = small_settings(tmp_path / "pairs", base=STOPPABLE, **names)
+    stopped_at(2, tmp_path / "stem", stem)
+    stopped_at(2, tmp_path / "files", settings)
+    other = {"data.source": "hi", "data.target": "en"}
+    with pytest.raises(ConfigError, match=r"data\.source, data\.target: cannot be changed"):
+        Run.resume(tmp_path / "stem", other)
+    assert Run.resume(tmp_path / "files", other).settings.data.languages == ("hi", "en")  # names
+
+
 def test_dropout_may_change(settings: RunSettings, tmp_path: Path) -> None:
     stopped_at(2, tmp_path / "run", settings)
     assert Run.resume(tmp_path / "run", {"model.dropout": "0.1"}).settings.model.dropout == 0.1
@@ -134,6 +158,11 @@ def test_a_best_in_another_unit_is_no_longer_the_one_to_beat(settings: RunSettin
     assert carried_on(progress, before, before, Path()) == progress
     assert carried_on(progress, before, now, Path()).best is None
     assert carried_on(progress, before, now, Path()).n_without_gain == 0
+    for choice in ("bleu", "loss"):  # of pairs that fit: of others, with another limit
+        before = with_choice(settings, choice)
+        data = before.data.model_copy(update={"max_tokens": 9})
+        now = before.model_copy(update={"data": data})
+        assert carried_on(progress, before, now, Path()).best is None
     for choice, is_kept in (("bleu", False), ("loss", True)):  # the loss is always of all
         before = with_choice(settings, choice)
         train = before.train.model_copy(update={"eval_sentences": 9})

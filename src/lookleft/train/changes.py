@@ -21,6 +21,11 @@ ORDER = (
 )
 # What the score of a model depends on besides the model: figures that differ in it do not compare.
 UNIT = ("train.choose", "train.eval_sentences", "train.bleu_tokenize")
+# What decides which texts of the dev set are measured, and how they are cut.
+_MEASURED = (
+    *("data.max_tokens", "data.skip_empty", "data.origins", "data.dev_share"),
+    *("data.document_end", "train.length"),
+)
 _FREE = ("model.dropout",)  # of [model]: it is in no weight
 
 
@@ -61,7 +66,7 @@ def carried_on(
     if changed_keys(before, now, ORDER):
         progress = replace(progress, position=asdict(_begin_of_window(progress, now)))
     unit = ("train.choose",) if now.train.choose == "loss" else UNIT
-    if changed_keys(before, now, unit) or (
+    if changed_keys(before, now, (*unit, *_MEASURED)) or (
         not is_replayed and _is_best_abandoned(folder, progress)
     ):
         progress = replace(progress, best=None, best_step=0, n_without_gain=0)

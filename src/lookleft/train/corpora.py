@@ -149,6 +149,12 @@ def find_files(data: DataSettings, part: Part) -> list[Path]:
     return [_there(data, spec, part)]
 
 
+def is_read_by_language(data: DataSettings) -> bool:
+    """Whether data.source and data.target decide what is read, and are not mere names."""
+    is_stem = isinstance(data.train, str) and len(find_files(data, "train")) == 2
+    return is_stem or data.has_phrases
+
+
 def fingerprint(data: DataSettings) -> dict[str, str]:
     """Name and content of every data file, to notice that one changed between two sittings.
 

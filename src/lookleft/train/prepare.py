@@ -10,7 +10,7 @@ from pathlib import Path
 from lookleft.bundle import SOURCE_FOLDER
 from lookleft.errors import ConfigError, FileError
 from lookleft.files import check_writable, make_folder, read_json, sync_folder, write_json
-from lookleft.train.corpora import check_dev, fingerprint
+from lookleft.train.corpora import check_dev, fingerprint, is_read_by_language
 from lookleft.train.data import check_usable, train_source_tokenizer, train_tokenizer
 from lookleft.train.device import find_device, find_precision
 from lookleft.train.settings import RunSettings, model_config
@@ -92,7 +92,7 @@ def is_begun_with(folder: Path, settings: RunSettings) -> bool:
 
 
 def check_unchanged(folder: Path, settings: RunSettings) -> None:
-    """Raise if the data is not what it was when the run was begun."""
+    """Raise if the data is not what it was when the run was begun, or has another part in it."""
     before = read_json(folder / "data.json", max_bytes=1_000_000, max_depth=2)
     for name, mark in fingerprint(settings.data).items():
         if name not in before:
@@ -104,4 +104,16 @@ def check_unchanged(folder: Path, settings: RunSettings) -> None:
             raise ConfigError(
                 f"{name}: has changed since {folder} was begun, so the run cannot go on as it "
                 f"would have. Put the file back, or begin a new run"
+            )
+    kept, now = read_settings(folder / "config.toml").data, settings.data
+    is_turned = kept.languages != now.languages and is_read_by_language(now)
+    for key, is_other in (
+        ("data.train", kept.train != now.train),
+        ("data.dev", now.dev_set is not None and kept.dev_set != now.dev_set),
+        ("data.source, data.target", is_turned),
+    ):
+        if is_other:
+            raise ConfigError(
+                f"{key}: cannot be changed in a run that is begun ({folder}): it would learn other "
+                f"text than before, or be measured on it. Leave it, or begin a new run"
             )
