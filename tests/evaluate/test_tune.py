@@ -61,6 +61,30 @@ def test_the_top_of_the_hill_is_found(
     assert found[bundle.length_penalty] == max(found.values())
 
 
+def test_asked_to_stop_it_takes_the_best_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[float] = []
+
+    def fake(bundle: Bundle, sources: Sequence[str], *, method: Method) -> list[str]:
+        assert isinstance(method, Beam)
+        tried.append(method.length_penalty.a)
+        return [" ".join([*"abcdefgh"][: 4 + len(tried)])]  # better each time
+
+    bundle = load(trained(tmp_path).folder)
+    monkeypatch.setattr(tune, "translate", fake)
+
+    def is_stop_asked() -> bool:
+        return len(tried) >= 2
+
+    found = tune_penalty(bundle, PAIRS, beam=3, tokenize="none", is_stop_asked=is_stop_asked)
+    assert tried == [*found] == [1.2, 1.0]
+    assert bundle.length_penalty == 1.0
+    tried.clear()
+    assert tune_penalty(bundle, PAIRS, beam=3, tokenize="none", is_stop_asked=lambda: True) == {}
+    assert (bundle.length_penalty, bundle.penalty_beam) == (1.0, 3)
+
+
 def test_a_run_writes_it_and_everybody_takes_it_up(tmp_path: Path) -> None:
     run = trained(tmp_path, train__tune_beam="3")
     folder = run.folder / "model"

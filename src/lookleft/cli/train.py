@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -41,7 +41,7 @@ def train(
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative="")] = False,
     json_: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
-    """Train a translator or a language model.
+    """Train a translator, a language model or a masked-token model.
 
     Without CONFIG the settings are the defaults: the built-in English-Hindi grammar. Every
     setting can be given on the command line: --train.lr 3e-4, --data.train pairs.tsv. Ctrl-C
@@ -157,7 +157,7 @@ def follow(run: Run, asked: list[int], *, as_json: bool, is_plain: bool) -> None
     from lookleft.cli.display import make_display, plain_line
     from lookleft.train.samples import samples_of
 
-    equip(run)
+    equip(run, lambda: bool(asked))
     told: dict[str, str] = {}
     epoch = -1
     with make_display(run, as_json=as_json, is_plain=is_plain) as display:
@@ -172,13 +172,17 @@ def follow(run: Run, asked: list[int], *, as_json: bool, is_plain: bool) -> None
     tell_left_out(run, told)
 
 
-def equip(run: Run) -> None:
+def equip(run: Run, is_stop_asked: Callable[[], bool] = lambda: False) -> None:
     """Give a run what looks at its models: training itself cannot decode."""
     from lookleft.evaluate.judge import make_judge
     from lookleft.evaluate.tune import make_tuner
 
     run.results.judge = make_judge(run.settings)
-    run.results.tuner = make_tuner(run.settings, lambda line: tell(run.folder, line))
+
+    def say(line: str) -> None:
+        tell(run.folder, line)
+
+    run.results.tuner = make_tuner(run.settings, say, is_stop_asked)
 
 
 def tell_left_out(run: Run, told: dict[str, str]) -> None:

@@ -24,8 +24,15 @@ STEP = 0.2  # between two penalties; nearer ones differ by less than chance
 SMALLEST, LARGEST = 0.0, 2.0
 
 
-def make_tuner(settings: RunSettings, say: Callable[[str], None]) -> Tuner:
-    """The tuner that a run asks for; `say` is told what it tries and finds."""
+def make_tuner(
+    settings: RunSettings,
+    say: Callable[[str], None],
+    is_stop_asked: Callable[[], bool] = lambda: False,
+) -> Tuner:
+    """The tuner that a run asks for; `say` is told what it tries and finds.
+
+    `is_stop_asked` is looked at between two tries: then the best so far is taken.
+    """
     beam, data = settings.train.tune_beam, settings.data
     if not beam:
         return as_it_is
@@ -33,7 +40,10 @@ def make_tuner(settings: RunSettings, say: Callable[[str], None]) -> Tuner:
     def tune(bundle: Bundle) -> None:
         pairs = list(islice(short_enough(open_pairs(data, "dev"), bundle, data.max_tokens), MOST))
         say(f"choosing the length penalty of a beam of {beam} on {len(pairs):,} dev sentences")
-        tried = tune_penalty(bundle, pairs, beam=beam, tokenize=tokenize_for(settings))
+        tokenize = tokenize_for(settings)
+        tried = tune_penalty(
+            bundle, pairs, beam=beam, tokenize=tokenize, is_stop_asked=is_stop_asked
+        )
         told = ", ".join(f"{penalty:g}: {bleu:.2f}" for penalty, bleu in sorted(tried.items()))
         say(f"length penalty {bundle.length_penalty:g} (BLEU by penalty: {told})")
 
@@ -41,11 +51,17 @@ def make_tuner(settings: RunSettings, say: Callable[[str], None]) -> Tuner:
 
 
 def tune_penalty(
-    bundle: Bundle, pairs: Sequence[Pair], *, beam: int, tokenize: str
+    bundle: Bundle,
+    pairs: Sequence[Pair],
+    *,
+    beam: int,
+    tokenize: str,
+    is_stop_asked: Callable[[], bool] = lambda: False,
 ) -> dict[float, float]:
     """Give the model its best length penalty; get the BLEU of each that was tried.
 
-    From 1 it goes up as long as that helps, else down: scores have one hill.
+    From 1 it goes up as long as that helps, else down: scores have one hill. Asked to stop, it
+    takes what it has.
     """
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     tried: dict[float, float] = {}
@@ -62,7 +78,7 @@ def tune_penalty(
     try:
         for step in (STEP, -STEP):
             other = round(best + step, 2)
-            while SMALLEST <= other <= LARGEST and bleu(other) > bleu(best):
+            while SMALLEST <= other <= LARGEST and not is_stop_asked() and bleu(other) > bleu(best):
                 best, other = other, round(other + step, 2)
             if best != 1.0:
                 break
