@@ -47,6 +47,10 @@ def test_packed_rows_know_the_lines_of_all_their_documents() -> None:
     assert batch.inputs.shape == (2, 30)
 
 
+def test_rows_of_one_long_text_have_no_lines_to_look_at() -> None:
+    assert BatchMaker(has_lines=False)(ROWS, key="any").lines == ()
+
+
 def test_rows_cut_short_predict_the_same_tokens_from_the_same_ones() -> None:
     make = BatchMaker()
     whole, short = make(ROWS, key="any"), make(ROWS, key="any", length=8)

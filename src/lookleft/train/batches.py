@@ -18,6 +18,7 @@ class BatchMaker:
 
     start_id: int = 0  # what the decoder of a translator reads first
     cover: Cover | None = None  # of masked-token models
+    has_lines: bool = True  # False: the rows of one long text are numbered, not its lines
 
     def __call__(
         self, items: Sequence[Example | Row], *, key: str, length: int | None = None
@@ -37,7 +38,8 @@ class BatchMaker:
         if length is not None:
             rows = fill_rows(cut_documents(documents, length), length)
         batch = pack_documents([[document.target for document in row] for row in rows])
-        return replace(batch, lines=tuple(sorted({document.line for document in documents})))
+        named = documents if self.has_lines else []
+        return replace(batch, lines=tuple(sorted({document.line for document in named})))
 
     def _of_examples(self, examples: Sequence[Example], key: str) -> Batch:
         targets = [example.target for example in examples]

@@ -131,7 +131,8 @@ def _reading(
 
 def batch_maker(settings: RunSettings, tokenizer: Tokenizer, start_id: int) -> BatchMaker:
     """What makes tensors of the items of a feed in this run."""
-    return BatchMaker(start_id, cover_for(tokenizer) if settings.task == "mlm" else None)
+    cover = cover_for(tokenizer) if settings.task == "mlm" else None
+    return BatchMaker(start_id, cover, has_lines=not settings.data.stream)
 
 
 def _texts(settings: RunSettings) -> Iterator[str]:

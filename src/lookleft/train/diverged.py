@@ -36,10 +36,10 @@ def what_happened(
     n_more = sum(n for n, *_ in found) - len(shown)
     more = f" and {n_more} more" if n_more else ""
     where = f" on lines {', '.join(map(str, shown))}{more} of data.train"
+    advice = "Look at those texts, lower train.lr," if shown else "Lower train.lr"
     return (
         f"step {step}: the loss is {total} and the norm of its gradient {norm}"
-        f"{where if shown else ''}; the step was not taken. Look at those texts, lower train.lr, "
-        f"or lengthen train.warmup"
+        f"{where if shown else ''}; the step was not taken. {advice} or lengthen train.warmup"
     )
 
 
