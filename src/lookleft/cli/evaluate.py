@@ -53,7 +53,8 @@ def evaluate(
     ref
         Their translations by people, line by line.
     text
-        Text for a language model, one a line.
+        Text for a language model, which a run reads as it was trained: lines, documents, JSON lines
+        or one stream.
     against
         Another model, to be compared by paired bootstrap.
     hyp

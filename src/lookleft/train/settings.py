@@ -28,6 +28,7 @@ Part = Literal["train", "dev"]
 Spec = str | tuple[str, str]
 Layers = Annotated[int, Field(ge=1, le=1_024)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
+TextKind = Literal["bpe", "unigram", "char", "byte"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "relu2"]
 Tokenize = Literal["13a", "intl", "none", "char", "zh"]  # of sacreBLEU's, without a download
 PHRASES = "phrases"  # stands for the built-in English-Hindi grammar where a file is asked for
@@ -38,7 +39,7 @@ class DataSettings(Frozen):
 
     dir: str | None = None  # where relative names begin; in a file, as seen from that file
     train: Spec = PHRASES  # a .tsv, .jsonl or text file, or two parallel files
-    dev: Spec | Literal[False] | None = None  # the same; false: train without measuring
+    dev: Spec | Literal[False] | None = None  # the same; unset: the built-in text's own, or none
     source: str | None = None  # its language as a code, "en": then "train" may stand for train.en
     target: str | None = None  # its language as a code, "hi": then "train" may stand for train.hi
     origins: tuple[str, ...] = ()  # only pairs that *.origin.txt beside the file says are of these
@@ -48,7 +49,7 @@ class DataSettings(Frozen):
     dev_share: Rate = 0.0  # of a stream: so much of its end is kept apart to measure on
     skip_empty: bool = False  # leave out, and count, pairs with an empty side
     max_tokens: PositiveInt = 128  # of either side; longer pairs are left out and counted
-    bpe_dropout: Rate = 0.0  # share of merges left out at random, anew each epoch (bpe)
+    bpe_dropout: Rate = 0.0  # share of merges left out at random, redrawn each epoch (bpe)
     joined: Rate = 0.0  # share of pairs read two by two as one, anew each epoch (translate)
 
     @property
@@ -87,7 +88,7 @@ class DataSettings(Frozen):
 class TextSettings(Frozen):
     """How text becomes ids."""
 
-    kind: Literal["bpe", "unigram", "char", "byte"] = "bpe"  # parts of words, or smaller ones
+    kind: TextKind = "bpe"  # bpe or unigram: parts of words; char; byte
     vocab_size: Vocabulary = 4_000  # pieces at most; of each language, if they do not share them
     joint: bool = True  # both languages share one vocabulary; false: each has its own (translate)
 
@@ -101,10 +102,12 @@ class ModelSettings(Frozen):
     d_ff: Width = 256  # width of the feed-forwards
     n_layers: Layers = 4  # of the decoder, and of the encoder unless set
     n_encoder_layers: Layers | None = None  # unset: n_layers
-    positions: Positions | None = None  # unset: the paper's sinusoids (translate), rotary (lm)
+    positions: Positions | None = None  # unset: sinusoids (translate), rotary (lm), learned (mlm)
     norm: Literal["layer", "rms"] = "layer"  # "rms": Llama style
     norm_order: Literal["pre", "post"] | None = None  # unset: pre; mlm: post, as in BERT
-    activation: Activation | None = None  # unset: relu; mlm: gelu, as in BERT
+    activation: Activation | None = (
+        None  # relu, gelu, gelu_tanh, silu or relu2; unset: relu, or gelu
+    )
     gated: bool = False  # feed-forwards with a gate; with silu: SwiGLU
     qk_norm: bool = False  # a norm on each query and key
     dropout: Rate = 0.1  # share of activations set to zero in training
@@ -135,7 +138,7 @@ class TrainSettings(Frozen):
     lr: float = Field(default=2e-3, gt=0)  # the highest rate, reached after the warm-up
     matrix_lr: float | None = Field(default=None, gt=0)  # set: Muon for the matrices
     warmup: int = Field(default=200, ge=0)  # steps over which the rate rises from 0
-    schedule: Kind = "inverse-sqrt"  # how the rate falls; wsd: stays, and falls at the end
+    schedule: Kind = "inverse-sqrt"  # inverse-sqrt, cosine, constant; wsd: stays, falls at the end
     decay_share: float = Field(default=0.2, gt=0, le=1)  # of all steps: the fall at the end (wsd)
     weight_decay: float = Field(default=0.0, ge=0)  # of the matrices
     smoothing: Rate = 0.1  # of the labels: how much of each target goes to all other tokens
