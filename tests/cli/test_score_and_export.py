@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from lookleft.cli.export import export
 from lookleft.cli.score import score
 from lookleft.config import DecoderOnlyConfig, EncoderDecoderConfig, Relative, Sinusoidal
 from lookleft.errors import LookleftError
-from lookleft.models import build, presets
+from lookleft.models import AnyConfig, build, presets
 from lookleft.text.tokenizer import Tokenizer
 
 CONFIGS = {
@@ -39,6 +40,18 @@ def kind(request: pytest.FixtureRequest) -> str:
 def saved(kind: str, folder: Path) -> Path:
     Bundle(build(CONFIGS[kind], torch.Generator().manual_seed(0)).eval()).save(folder)
     return folder
+
+
+def saved_reader(folder: Path, config: Callable[[int], AnyConfig]) -> Tokenizer:
+    """A network of random weights that reads bytes, in the folder; gives its tokenizer."""
+    tokenizer = Tokenizer.train(["ab"], kind="byte")
+    network = build(config(len(tokenizer)), torch.Generator().manual_seed(0)).eval()
+    Bundle(network, tokenizer, tokenizer.specials).save(folder)
+    return tokenizer
+
+
+def language_model(vocab_size: int) -> AnyConfig:
+    return presets.gpt(vocab_size, 32, 2, 4, 64)
 
 
 def scored(capsys: pytest.CaptureFixture[str], *arguments: Any, **options: Any) -> dict[str, Any]:
@@ -71,9 +84,7 @@ def test_log_probabilities_are_those_of_transformers(
 def test_text_is_scored_through_the_tokenizer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tokenizer = Tokenizer.train(["मैं ठीक हूँ"], kind="byte")
-    network = build(presets.gpt(len(tokenizer), 32, 2, 4, 64)).eval()
-    Bundle(network, tokenizer, tokenizer.specials).save(tmp_path)
+    tokenizer = saved_reader(tmp_path, language_model)
     shown = scored(capsys, str(tmp_path), text="मैं")
     assert shown["ids"] == tokenizer.encode("मैं")
     assert len(shown["logprobs"]) == len(shown["ids"])
@@ -83,9 +94,7 @@ def test_candidates_of_a_file_are_scored_as_each_would_be_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = ["मैं ठीक हूँ", "हूँ", "ठीक"]
-    tokenizer = Tokenizer.train(texts, kind="byte")
-    network = build(presets.tiny(len(tokenizer)), torch.Generator().manual_seed(0)).eval()
-    Bundle(network, tokenizer, tokenizer.specials).save(tmp_path)
+    saved_reader(tmp_path, presets.tiny)
     file = tmp_path / "candidates.txt"
     file.write_text("\n".join(texts), encoding="utf-8")
     found = scored(capsys, str(tmp_path), src="fine", tgt_file=file)["candidates"]
@@ -112,9 +121,7 @@ def test_candidates_of_a_file_are_scored_as_each_would_be_alone(
 def test_a_text_of_one_token_does_not_win_by_having_no_score(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tokenizer = Tokenizer.train(["ab"], kind="byte")
-    network = build(presets.gpt(len(tokenizer), 32, 2, 4, 64)).eval()
-    Bundle(network, tokenizer, tokenizer.specials).save(tmp_path)
+    saved_reader(tmp_path, language_model)
     file = tmp_path / "candidates.txt"
     file.write_text("a\nab\n")
     one, two = scored(capsys, str(tmp_path), tgt_file=file)["candidates"]
