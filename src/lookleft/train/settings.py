@@ -105,9 +105,7 @@ class ModelSettings(Frozen):
     positions: Positions | None = None  # unset: sinusoids (translate), rotary (lm), learned (mlm)
     norm: Literal["layer", "rms"] = "layer"  # "rms": Llama style
     norm_order: Literal["pre", "post"] | None = None  # unset: pre; mlm: post, as in BERT
-    activation: Activation | None = (
-        None  # relu, gelu, gelu_tanh, silu or relu2; unset: relu, or gelu
-    )
+    activation: Activation | None = None  # relu, gelu, gelu_tanh, silu, relu2; unset: by task
     gated: bool = False  # feed-forwards with a gate; with silu: SwiGLU
     qk_norm: bool = False  # a norm on each query and key
     dropout: Rate = 0.1  # share of activations set to zero in training
