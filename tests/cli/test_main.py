@@ -44,6 +44,13 @@ def test_every_command_explains_itself(name: str) -> None:
     assert "--json" in done.stdout
 
 
+def test_what_the_system_refuses_is_one_line_and_no_traceback() -> None:
+    name = "x" * 300  # longer than any file system takes
+    done = run("train", "--data.train", f"{name}.tsv")
+    assert done.returncode == 3
+    assert done.stderr == f"error: {name}.tsv: File name too long\n"
+
+
 def test_the_version_is_the_package_s() -> None:
     assert run("--version").stdout.strip() == lookleft.__version__
 

@@ -9,7 +9,7 @@ import sys
 from cyclopts import App, CycloptsError, UnknownCommandError
 
 from lookleft import __version__
-from lookleft.errors import LookleftError
+from lookleft.errors import FileError, LookleftError
 
 # One row per command. What they need is imported inside them, so `--help` costs nothing heavy.
 COMMANDS = {
@@ -75,6 +75,11 @@ def main() -> None:
         # The reader (head, less) has gone; there is nobody left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:  # a folder that may not be entered, a name that is too long
+        if os.environ.get("LOOKLEFT_DEBUG") or error.filename is None:
+            raise
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        sys.exit(FileError.exit_code)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         sys.exit(130)
