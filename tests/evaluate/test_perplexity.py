@@ -51,6 +51,15 @@ def test_a_language_model_is_as_surprised_as_its_log_probabilities_say(
     assert found.bits_per_byte == pytest.approx(-sum(log_probs) / math.log(2) / n_bytes, rel=1e-5)
 
 
+def test_of_a_character_of_several_tokens_one_byte_is_given() -> None:
+    tokenizer = Tokenizer.train(TEXTS, kind="byte", vocab_size=300)
+    config = presets.llama(len(tokenizer), d_model=16, n_layers=1, n_heads=2, n_kv_heads=2)
+    bundle = Bundle(DecoderOnly(config).eval(), tokenizer, tokenizer.specials)
+    for text in ("मैं", "ab", "x", "é"):
+        found = text_surprise(bundle, [text])
+        assert found.n_bytes == found.n_tokens == len(text.encode())  # the end token is one more
+
+
 def test_a_long_text_is_read_in_parts_that_predict_every_token_once(speaker: Bundle) -> None:
     whole, parts = text_surprise(speaker, TEXTS), text_surprise(speaker, TEXTS, length=4)
     assert parts.n_tokens == whole.n_tokens

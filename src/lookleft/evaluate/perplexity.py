@@ -73,8 +73,7 @@ def text_surprise(
     n_bytes = 0
     for text in texts:
         encoded = tokenizer.encode_with_offsets(text, eos=eos)
-        second = encoded.offsets[1][0] if len(encoded.ids) > 1 else len(text)
-        n_bytes += len(text[second:].encode("utf-8")) + eos
+        n_bytes += len(text.encode("utf-8")) - _n_given(text, encoded.offsets) + eos
         # The last token of a part is the first of the next: there it is context.
         starts = range(0, len(encoded.ids) - 1, length)
         parts += [encoded.ids[start : start + length + 1] for start in starts]
@@ -84,6 +83,16 @@ def text_surprise(
     return _surprise(
         network, (next_token_batch([p for p, _ in group]) for group in groups), n_bytes
     )
+
+
+def _n_given(text: str, offsets: Sequence[tuple[int, int]]) -> int:
+    """How many bytes of a text its first token has."""
+    if len(offsets) < 2:
+        return len(text.encode("utf-8"))
+    (start, end), second = offsets[:2]
+    if second == (start, end) and end > start:
+        return 1  # one byte of a character, whose bytes all stand where it does
+    return len(text[: second[0]].encode("utf-8"))
 
 
 @torch.no_grad()
