@@ -43,12 +43,16 @@ def what_happened(
     )
 
 
-def way_back(folder: Path, step: int, lr: float, world: World = ALONE) -> str:
+def way_back(
+    folder: Path, step: int, lr: float, matrix_lr: float | None = None, world: World = ALONE
+) -> str:
     """What to do next with the run in a folder; a checkpoint that only leads there again goes.
 
     The weights of a checkpoint of this very step are the ones that have no loss any more.
     """
     lower = f"--train.lr {lr / 2:g}"
+    if matrix_lr is not None:  # the matrices do not listen to the other one
+        lower += f" --train.matrix-lr {matrix_lr / 2:g}"
     found = take_back(folder / "checkpoints", step, world)
     if found is None:
         return f"There is no checkpoint from before: begin a new run with, say, {lower}"

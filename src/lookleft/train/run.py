@@ -172,7 +172,8 @@ class Run:
         try:
             yield from self._train(is_stop_asked)
         except DivergedError as error:
-            advice = way_back(self.folder, self.progress.step, self.settings.train.lr, self.world)
+            step, train = self.progress.step, self.settings.train
+            advice = way_back(self.folder, step, train.lr, train.matrix_lr, self.world)
             raise DivergedError(f"{error}. {advice}") from None
         finally:
             for tracker in self.trackers:
