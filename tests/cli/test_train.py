@@ -363,6 +363,25 @@ def test_lines_that_are_left_out_are_told_and_logged(
     assert "too many tokens 1" in (tmp_path / "run" / "train.log").read_text()
 
 
+def test_lines_are_counted_that_were_read(
+    pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Path(pairs).open("a") as file:
+        file.write("\t\n")
+    run("--out", str(tmp_path / "run"), "--data.train", pairs, "--data.skip-empty", "true", *SMALL)
+    assert "training text, 51 lines so far: empty 1 (line 51)" in capsys.readouterr().err
+
+
+def test_a_checkpoint_that_is_not_whole_is_told(
+    pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    Run.start(out, read_settings(None, settings_of(pairs))).save()
+    (out / "checkpoints" / "step-00000001").mkdir()
+    run("--resume", "--out", str(out))
+    assert "at step 0 of 3 (epoch 0) · step-00000001 is not whole" in capsys.readouterr().err
+
+
 def test_a_log_that_cannot_be_written_is_an_error_in_words(tmp_path: Path) -> None:
     (tmp_path / "train.log").mkdir()
     with pytest.raises(FileError, match=r"train\.log: cannot be written"):

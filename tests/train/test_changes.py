@@ -274,3 +274,43 @@ def test_what_optimisers_remember_goes_where_the_weights_are(tmp_path: Path) -> 
 
 def network() -> AnyModel:
     return build(presets.gpt(30, 16, 1, 2, 32), torch.Generator().manual_seed(0))
+
+
+def kept_weights(folder: Path) -> dict[str, torch.Tensor]:
+    return lookleft.load(folder).network.state_dict()
+
+
+def test_without_a_dev_set_from_here_on_the_last_weights_are_the_result(
+    settings: RunSettings, tmp_path: Path
+) -> None:
+    stopped_at(5, tmp_path / "run", settings)
+    more = Run.resume(tmp_path / "run", {"data.dev": "false", "train.steps": "9"})
+    assert more.progress.best is None
+    list(more.train())
+    last = more.model.state_dict()
+    kept = kept_weights(tmp_path / "run" / "model")
+    assert all(torch.equal(tensor, last[name]) for name, tensor in kept.items())
+    assert not (tmp_path / "run" / "scores.json").exists()  # they were of other weights
+
+
+def test_scores_are_of_the_model_that_is_kept(settings: RunSettings, tmp_path: Path) -> None:
+    train = settings.train.model_copy(update={"average": 2, "save_every": 1, "eval_every": 1})
+    settings = settings.model_copy(update={"train": train})
+    list(Run.start(tmp_path / "run", settings).train())
+    scores = tmp_path / "run" / "scores.json"
+    assert read_json(scores, max_bytes=10_000, max_depth=2)["n_averaged"] == 2
+    best = Run.resume(tmp_path / "run", {"train.average": "0"})
+    best.end_here()
+    found = read_json(scores, max_bytes=10_000, max_depth=2)
+    assert (found["step"], found["dev_loss"]) == (best.progress.best_step, best.progress.best)
+    assert "n_averaged" not in found
+
+
+def test_bleu_of_words_cut_otherwise_does_not_compare(settings: RunSettings) -> None:
+    train = settings.train.model_copy(update={"choose": "bleu"})
+    before = settings.model_copy(update={"train": train})
+    data = before.data.model_copy(update={"source": "en", "target": "hi"})
+    now = before.model_copy(update={"data": data})
+    progress = Progress(20, asdict(Position()), best=30.0, best_step=10)
+    assert carried_on(progress, before, before, Path()).best == 30.0
+    assert carried_on(progress, before, now, Path()).best is None

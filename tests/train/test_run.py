@@ -12,8 +12,10 @@ from small_runs import STOPPABLE, differences, small_settings, write_pairs
 
 import lookleft
 from lookleft.errors import ConfigError, FileError, LookleftError
+from lookleft.train.prepare import prepare
 from lookleft.train.run import Run
 from lookleft.train.settings_file import read_settings, write_settings
+from lookleft.train.track import read_metrics
 
 SMALL = STOPPABLE | {"train.save_every": "3"}
 settings_for = partial(small_settings, base=SMALL)
@@ -194,7 +196,37 @@ def test_the_newest_checkpoint_that_is_sound_is_taken(pairs: Path, tmp_path: Pat
     newest = sorted((tmp_path / "run" / "checkpoints").iterdir())[-1]
     (newest / "model.safetensors").write_bytes(b"damaged")
     assert Run.resume(tmp_path / "run").progress.step == 6
-    shutil.rmtree(tmp_path / "run" / "checkpoints")
+
+
+def test_a_run_without_a_whole_checkpoint_is_refused_and_keeps_what_it_measured(
+    pairs: Path, tmp_path: Path
+) -> None:
+    list(Run.start(tmp_path / "run", settings_for(pairs)).train())
+    rows = read_metrics(tmp_path / "run")
+    for checkpoint in (tmp_path / "run" / "checkpoints").iterdir():
+        (checkpoint / "model.safetensors").write_bytes(b"damaged")
+    for _ in range(2):
+        with pytest.raises(FileError, match="no checkpoint is left whole"):
+            Run.resume(tmp_path / "run")
+        assert read_metrics(tmp_path / "run") == rows
+        shutil.rmtree(tmp_path / "run" / "checkpoints", ignore_errors=True)
+
+
+@pytest.mark.parametrize("part", ["train", "dev"])
+def test_text_that_does_not_go_round_is_refused_before_training(
+    part: str, pairs: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "two.tsv").write_text("a\tb\nc\td\n")
+    settings = settings_for(pairs, **{f"data__{part}": str(tmp_path / "two.tsv")})
+    with pytest.raises(ConfigError, match=f"data.{part}: 2 of its texts .* 3 processes"):
+        prepare(tmp_path / "run", settings, n_processes=3)
+    assert not (tmp_path / "run").exists()
+    prepare(tmp_path / "run", settings, n_processes=2)
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_again(pairs: Path, tmp_path: Path) -> None:
+    Run.start(tmp_path / "run", settings_for(pairs))
+    (tmp_path / "run" / "checkpoints" / "step-00000002").mkdir(parents=True)  # half of one
     assert Run.resume(tmp_path / "run").progress.step == 0
 
 

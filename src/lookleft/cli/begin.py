@@ -95,6 +95,7 @@ def started(word: str | None, out: Path | None, given: dict[str, str], world: Wo
 
 def resumed(folder: Path, given: dict[str, str], world: World) -> Run:
     """A run taken up again, announced."""
+    from lookleft.train.checkpoint import find_checkpoints, step_of
     from lookleft.train.report import clock
     from lookleft.train.run import Run
 
@@ -103,6 +104,9 @@ def resumed(folder: Path, given: dict[str, str], world: World) -> Run:
     asked = f" of {run.n_steps:,}" if progress.step <= run.n_steps else ""
     where = f"at step {progress.step:,}{asked} (epoch {progress.position['epoch']})"
     words = [f"resuming {folder} {where}"]
+    newest = find_checkpoints(folder / "checkpoints")[:1]
+    if newest and step_of(newest[0]) > progress.step:
+        words.append(f"{newest[0].name} is not whole")
     if 0 < progress.step < run.n_steps:
         pace = progress.seconds / train.objective.n_passes(0, progress.step)
         left = clock(pace * train.objective.n_passes(progress.step, run.n_steps))

@@ -193,7 +193,7 @@ def tell_left_out(run: Run, told: dict[str, str]) -> None:
         if read.left_out and told.get(what) != str(read):
             told[what] = str(read)
             hint = "    (--data.max-tokens, --train.tokens)" if TOO_MANY in read.left_out else ""
-            n_lines = f"{read.n_given:,} lines so far"
+            n_lines = f"{read.n_read:,} lines so far"
             tell(run.folder, f"left out of the {what}, {n_lines}: {read}{hint}")
 
 

@@ -66,8 +66,14 @@ class Summary:
     left_out: dict[str, LeftOut] = field(default_factory=dict)  # by reason
     last_given: int = field(default=0, compare=False)
 
+    @property
+    def n_read(self) -> int:
+        """Lines in all; those with too many tokens were given before they were left out."""
+        counts = (found.count for why, found in self.left_out.items() if why != TOO_MANY)
+        return self.n_given + sum(counts)
+
     def give(self, line: int) -> None:
-        """Count a line that is used."""
+        """Count a line that is used, unless it turns out to have too many tokens."""
         if line > self.last_given:
             self.n_given += 1
             self.last_given = line

@@ -17,7 +17,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from lookleft.errors import FileError, InputError
 from lookleft.models import AnyModel, build
 from lookleft.tensors import read_tensors
-from lookleft.train.checkpoint import find_checkpoints, is_sound, read_weights
+from lookleft.train.checkpoint import find_checkpoints, is_sound, read_weights, step_of
 from lookleft.train.team import part
 
 
@@ -109,7 +109,7 @@ def mean_model(folder: Path, model: AnyModel, n_kept: int) -> tuple[AnyModel, in
 def forget_checkpoints_after(folder: Path, step: int) -> None:
     """Remove the checkpoints of a folder that were made after a step: another future wrote them."""
     for checkpoint in find_checkpoints(folder):
-        if int(checkpoint.name.removeprefix("step-")) > step:
+        if step_of(checkpoint) > step:
             try:
                 shutil.rmtree(checkpoint)
             except OSError as error:

@@ -20,7 +20,8 @@ ORDER = (
     *("data.bpe_dropout", "data.joined", "data.stream", "data.dev_share", "data.document_end"),
 )
 # What the score of a model depends on besides the model: figures that differ in it do not compare.
-UNIT = ("train.choose", "train.eval_sentences", "train.bleu_tokenize")
+# The target language says how sacreBLEU cuts words where nobody did.
+UNIT = ("train.choose", "train.eval_sentences", "train.bleu_tokenize", "data.target")
 # What decides which texts of the dev set are measured, and how they are cut.
 _MEASURED = (
     *("data.max_tokens", "data.skip_empty", "data.origins", "data.dev_share"),
@@ -66,9 +67,10 @@ def carried_on(
     if changed_keys(before, now, ORDER):
         progress = replace(progress, position=asdict(_begin_of_window(progress, now)))
     unit = ("train.choose",) if now.train.choose == "loss" else UNIT
-    if changed_keys(before, now, (*unit, *_MEASURED)) or (
-        not is_replayed and _is_best_abandoned(folder, progress)
-    ):
+    # Without a dev set nothing would ever be better: all steps from here on would be for nothing.
+    is_unmeasured = now.data.dev_set is None
+    is_abandoned = not is_replayed and _is_best_abandoned(folder, progress)
+    if changed_keys(before, now, (*unit, *_MEASURED)) or is_unmeasured or is_abandoned:
         progress = replace(progress, best=None, best_step=0, n_without_gain=0)
     return used_up(now.train, progress)
 

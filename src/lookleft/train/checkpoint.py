@@ -112,7 +112,7 @@ def newest_sound(folder: Path, world: World = ALONE) -> Path | None:
 
 def _told_by_main(found: Path | None, folder: Path, world: World) -> Path | None:
     """What process 0 found in a folder, for all."""
-    step = int(world.from_main(-1 if found is None else _step_of(found))[0])
+    step = int(world.from_main(-1 if found is None else step_of(found))[0])
     return None if step < 0 else folder / f"step-{step:08d}"
 
 
@@ -124,7 +124,7 @@ def take_back(folder: Path, step: int, world: World = ALONE) -> Path | None:
     here, found = folder / f"step-{step:08d}", None
     with world.agreed():
         if world.is_main:
-            before = [f for f in find_checkpoints(folder) if _step_of(f) < step]
+            before = [f for f in find_checkpoints(folder) if step_of(f) < step]
             found = next(filter(is_sound, before), None)
             if found is not None and here.exists():
                 _remove(here)
@@ -242,7 +242,7 @@ def _remove_old(folder: Path, step: int, keep: int) -> None:
 
     What comes after this step is damaged, else the run would have gone on from it: no reserve.
     """
-    found = [f for f in find_checkpoints(folder) if _step_of(f) <= step]
+    found = [f for f in find_checkpoints(folder) if step_of(f) <= step]
     kept = [f for f in found if (f / MANIFEST).exists()][:keep]
     for old in found:
         if old not in kept:
@@ -257,7 +257,7 @@ def _remove(checkpoint: Path) -> None:
         raise FileError(f"{checkpoint}: cannot be removed: {error.strerror}") from error
 
 
-def _step_of(checkpoint: Path) -> int:
+def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("step-"))
 
 

@@ -71,17 +71,31 @@ def dev_batches(
 
 
 def check_usable(
-    settings: RunSettings, tokenizer: Tokenizer, source: Tokenizer | None = None
+    settings: RunSettings,
+    tokenizer: Tokenizer,
+    source: Tokenizer | None = None,
+    n_processes: int = 1,
 ) -> None:
-    """Raise if nothing of the training text, or of the dev set, fits into a batch."""
+    """Raise if a process would find nothing in the training text, or in the dev set, to use."""
     parts: tuple[Part, ...] = ("train", "dev") if settings.data.dev_set is not None else ("train",)
     for part in parts:
         examples, cut = _reading(settings, tokenizer, part, source)
-        if not any(cut.fits(example) for example in examples(0, 0)):
+        n_found = 0
+        for example in examples(0, 0):
+            n_found += cut.n_parts(example) if cut.fits(example) else 0
+            if n_found >= n_processes:
+                break
+        if not n_found:
+            too_long = (
+                f"all of it is longer than data.max_tokens = {settings.data.max_tokens} or, both "
+                f"sides together, than train.tokens = {settings.train.tokens}"
+            )
+            why = too_long if settings.task == "translate" else "no text in it has two tokens"
+            raise ConfigError(f"data.{part}: there is nothing in it to use: it is empty, or {why}")
+        if n_found < n_processes:
             raise ConfigError(
-                f"data.{part}: there is nothing in it to use: it is empty, or all of it is longer "
-                f"than data.max_tokens = {settings.data.max_tokens} or, both sides together, than "
-                f"train.tokens = {settings.train.tokens}"
+                f"data.{part}: {n_found} of its texts can be used, too few for {n_processes} "
+                f"processes, of which each needs one. Begin fewer, or give more text"
             )
 
 

@@ -19,7 +19,7 @@ from lookleft.train.track import check_trackers
 from lookleft.train.world import ALONE, World
 
 
-def prepare(folder: Path, settings: RunSettings) -> None:
+def prepare(folder: Path, settings: RunSettings, n_processes: int = 1) -> None:
     """Make the folder of a run with all that its processes need: settings, tokenizer, data marks.
 
     All that can be wrong is tried before: a wrong setting leaves nothing behind.
@@ -37,7 +37,7 @@ def prepare(folder: Path, settings: RunSettings) -> None:
     tokenizer = train_tokenizer(settings)
     source = train_source_tokenizer(settings)
     model_config(settings, len(tokenizer), tokenizer.specials.require("bos"))
-    check_usable(settings, tokenizer, source)
+    check_usable(settings, tokenizer, source, n_processes)
     is_there = folder.exists()
     name = f".{folder.name}.{secrets.token_hex(4)}.part"
     begun = folder / name if is_there else folder.with_name(name)

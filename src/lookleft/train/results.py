@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lookleft.bundle import Bundle, load
 from lookleft.data.corpus import Summary
+from lookleft.files import make_folder, remove, write_json
 from lookleft.models import AnyModel
 from lookleft.text.tokenizer import Tokenizer
 from lookleft.train.average import mean_model
@@ -14,6 +15,7 @@ from lookleft.train.checkpoint import Progress, save_checkpoint
 from lookleft.train.event import Event
 from lookleft.train.judge import Judge, Opinion, Tuner, as_it_is, is_better, no_opinion, value_of
 from lookleft.train.measure import Figures, measured, write_scores
+from lookleft.train.report import read_if_there
 from lookleft.train.samples import write_samples
 from lookleft.train.settings import RunSettings
 from lookleft.train.world import World
@@ -63,7 +65,9 @@ class Results:
         if self.world.is_main:
             write_samples(self.folder, progress.step, opinion.samples)
             if is_best:  # scores first: cut short here, a step that is not kept is made again
-                write_scores(self.folder, progress.step, figures, opinion)
+                make_folder(self.folder / "best")
+                for folder in (self.folder, self.folder / "best"):
+                    write_scores(folder, progress.step, figures, opinion)
                 self.bundle(model).save(self.folder / "best")
         event = replace(
             event,
@@ -84,6 +88,8 @@ class Results:
         """What the dev set says of the mean of the last checkpoints."""
         mean, n_averaged = self._mean(model)
         if self.settings.data.dev_set is None:
+            if self.world.is_main:
+                remove(self.folder / "scores.json")
             return {"n_averaged": n_averaged}
         figures, opinion = self._measured(step, mean)
         figures["n_averaged"] = n_averaged
@@ -93,11 +99,19 @@ class Results:
 
     def save(self, model: AnyModel, *, is_measured: bool) -> None:
         """Write model/: the mean of the last checkpoints if that was asked for, else the best model
-        if a dev set told which that is, else this one."""
+        if a dev set told which that is, else this one.
+
+        scores.json is then about that very model, or gone: one before it may have been measured.
+        """
         if self.settings.train.average:
             result = self.bundle(self._mean(model)[0])
+        elif is_measured:
+            result = load(self.folder / "best")
+            if scores := read_if_there(self.folder / "best" / "scores.json"):
+                write_json(self.folder / "scores.json", scores)
         else:
-            result = load(self.folder / "best") if is_measured else self.bundle(model)
+            result = self.bundle(model)
+            remove(self.folder / "scores.json")
         result.save(self.folder / "model")
         if self.tuner is not as_it_is:  # after it is safe: tuning may take minutes
             result.network.to(model.device)

@@ -19,6 +19,7 @@ from lookleft.bundle import load_source_tokenizer
 from lookleft.data.batch import Batch
 from lookleft.data.bucket import Position
 from lookleft.data.corpus import Summary
+from lookleft.errors import FileError
 from lookleft.files import link_atomically, write_json
 from lookleft.models import AnyModel, build
 from lookleft.text.tokenizer import Tokenizer
@@ -99,7 +100,7 @@ class Run:
         settings = settled(settings, world)
         with world.agreed():
             if world.is_main:
-                prepare(folder, settings)
+                prepare(folder, settings, world.size)
         return cls(folder, settings, Tokenizer.load(folder), world)
 
     @classmethod
@@ -116,6 +117,14 @@ class Run:
         settings = settled(settings, world)
         run = cls(folder, settings, Tokenizer.load(folder), world)
         checkpoint = newest_sound(folder / "checkpoints", world)
+        with world.agreed():
+            # The link is made after the first checkpoint: without it there has never been one.
+            if checkpoint is None and (folder / "last").is_symlink():
+                raise FileError(
+                    f"{folder / 'checkpoints'}: no checkpoint is left whole, so there is nothing "
+                    f"to go on from, and what was measured is kept. Put one back, or begin a new "
+                    f"run"
+                )
         if checkpoint is not None:
             run.progress = load_checkpoint(checkpoint, run.model, run.optimizers, world)
         with world.agreed():
