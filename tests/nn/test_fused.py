@@ -22,6 +22,7 @@ from lookleft.nn import arithmetic, attention, fused, layers
 from lookleft.nn.attention import KV, attend, capture
 from lookleft.nn.fused import (
     LONGEST,
+    add_kept,
     attend_short,
     is_fusable,
     is_short,
@@ -31,7 +32,7 @@ from lookleft.nn.fused import (
     surprise_rows,
     turn_heads,
 )
-from lookleft.nn.layers import RMSNorm
+from lookleft.nn.layers import Dropout, RMSNorm
 from lookleft.nn.positions import RotaryPositions
 from lookleft.train.loss import batch_loss, surprise
 
@@ -130,6 +131,15 @@ def test_the_lowest_scores_still_beat_what_is_hidden() -> None:
     assert bool(out.isfinite().all())
 
 
+def test_a_score_that_is_no_number_is_not_lost() -> None:
+    heads = [draw(1, 1, 5, 8, seed=i) for i in range(3)]
+    heads[1][0, 0, 2, 3] = math.nan
+    pos = torch.arange(5)[None]
+    out = attend_short(*(x.requires_grad_() for x in heads), causal(pos, pos))
+    assert bool(out[:, :, :2].isfinite().all())  # it is hidden from these
+    assert bool(out[:, :, 2:].isnan().all())
+
+
 @pytest.mark.parametrize("shape", [(7, 5), (2, 3, 128), (2, 9, 4, 32), (1, 1)])
 @pytest.mark.parametrize("is_strided", [False, True])
 def test_the_norm_is_the_norm(shape: tuple[int, ...], is_strided: bool) -> None:
@@ -150,6 +160,26 @@ def test_the_square_is_the_square(is_strided: bool) -> None:
     assert_twins(square_positive, layers.relu2, [x])
     odd = torch.tensor([math.nan, math.inf, -math.inf], requires_grad=True)
     torch.testing.assert_close(square_positive(odd), layers.relu2(odd), equal_nan=True)
+
+
+@pytest.mark.parametrize("is_strided", [False, True])
+def test_a_part_is_added_as_dropout_leaves_it(is_strided: bool) -> None:
+    dropout = Dropout(0.3)
+    dropout.generator = torch.Generator()
+
+    def added(x: Tensor, part: Tensor) -> Tensor:
+        dropout.generator.manual_seed(5)
+        return dropout.added(x, part)
+
+    x, part = draw(3, 5, 7), draw(3, 5, 7, seed=1)
+    if is_strided:
+        x, part = x.transpose(0, 2), part.transpose(0, 2)
+    assert_twins(added, added, [x, part])  # float64 takes the plain way
+    kept = added(torch.zeros(400, 100), torch.ones(400, 100, requires_grad=True))
+    assert sorted(set(kept.flatten().tolist())) == [0.0, pytest.approx(256 / (256 - 77))]
+    assert torch.equal(dropout.eval().added(x, part), x + part)
+    with pytest.raises(InputError, match=r"\(5, 7\) cannot be added to \(3, 5\) with 15 bytes"):
+        add_kept(draw(3, 5), draw(5, 7), torch.zeros(15, dtype=torch.uint8), 77)
 
 
 @pytest.mark.parametrize("pos", [torch.arange(6)[None], torch.tensor([[3, 1], [90, 4]])])
@@ -259,6 +289,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         monkeypatch.setattr(module, name, noted)
 
     watch(attention, "attend_short")
+    watch(layers, "add_kept")
     watch(layers, "rms_norm")
     watch(layers, "square_positive")
     return seen

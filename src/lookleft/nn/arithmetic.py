@@ -21,7 +21,7 @@ from numba.core import cgutils
 from lookleft.nn.compiling import inlined, instruction
 
 LANES = 8  # numbers that one vector instruction works on; a matrix `b` is a multiple of it wide
-HALF, ONE = np.float32(0.5), np.float32(1)
+ZERO, HALF, ONE = np.float32(0), np.float32(0.5), np.float32(1)
 I32, I64, F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 FLOATS = ir.VectorType(F32, LANES)
 FUSED = ("contract",)  # a product and a sum may be rounded once
@@ -105,11 +105,16 @@ def narrow_row(row: Any, out: Any) -> None:
 
 @inlined
 def exponential(x: Any) -> Any:
-    """e**x to 2e-7, in instructions that a loop can do 8 at a time. 0 far below, inf far above."""
-    x = min(max(x, np.float32(-105)), np.float32(89))
-    n = np.floor(x * np.float32(1.4426950408889634) + HALF)
+    """e**x to 2e-7, in instructions that a loop can do 8 at a time. inf far above, and far below 0.
+
+    Before results have too few bits, from e**-86.5 on, they are 0: many processors take a hundred
+    times as long for such numbers, and what is hidden by a mask is far below.
+    """
+    lowest = np.float32(-86.5)
+    near = min(max(x, lowest), np.float32(89))
+    n = np.floor(near * np.float32(1.4426950408889634) + HALF)
     # ln 2 in two parts: the first is exact in few bits, so n times it is exact too.
-    r = x - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
+    r = near - n * np.float32(0.693359375) + n * np.float32(2.12194440e-4)
     p = np.float32(EXPONENTIAL[0])
     p = p * r + np.float32(EXPONENTIAL[1])
     p = p * r + np.float32(EXPONENTIAL[2])
@@ -117,15 +122,30 @@ def exponential(x: Any) -> Any:
     p = p * r + np.float32(EXPONENTIAL[4])
     p = p * r + np.float32(EXPONENTIAL[5])
     p = p * r * r + r + ONE
-    # Two halves: 2**n itself leaves the range of float32 before the product does.
-    first = np.floor(n * HALF)
-    return p * power_of_two(first) * power_of_two(n - first)
+    # A half of 2**n: n may be 128, which leaves the range of float32 before the product does.
+    made = (p + p) * power_of_two(n - ONE)
+    return ZERO if x < lowest else made
 
 
 @inlined
 def power_of_two(n: Any) -> Any:
     """2**n for a whole number, by writing its exponent: 127 + n in the bits from 23 on."""
     return bits_to_float(np.int32((n + np.float32(127)) * np.float32(1 << 23)))
+
+
+@instruction
+def larger(typing: Any, one: Any, other: Any) -> Any:
+    """The larger of two float32, in an order that the compiler may choose; either, if one is NaN.
+
+    Python's `max` must keep its order for the sake of NaN: a loop then waits for each number.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        freely = ("nnan", "nsz")
+        is_first = builder.fcmp_ordered(">", *values, flags=freely)
+        return builder.select(is_first, *values, flags=freely)
+
+    return types.float32(types.float32, types.float32), generate
 
 
 def make_tile(n_rows: int, n_vectors: int) -> Callable[..., None]:
@@ -204,18 +224,17 @@ def product(a: int, a_strides: Any, b: int, b_row: int, c: int, c_row: int, size
         b_here, c_here = b + 4 * column, c + 4 * column
         is_wide = column + 2 * LANES <= n_columns
         row = 0
-        while row + 4 <= n_rows:
-            a_at, c_at = a + 4 * row * a_row, c_here + 4 * row * c_row
-            if is_wide:
-                _four_by_two(a_at, b_here, c_at, c_row, a_row, a_column, b_row, n)
-            else:
-                _four_by_one(a_at, b_here, c_at, c_row, a_row, a_column, b_row, n)
-            row += 4
         while row < n_rows:
+            if n_rows >= 4:  # the last tile makes some rows again, sooner than one by one
+                row = min(row, n_rows - 4)
             a_at, c_at = a + 4 * row * a_row, c_here + 4 * row * c_row
-            if is_wide:
+            if n_rows >= 4 and is_wide:
+                _four_by_two(a_at, b_here, c_at, c_row, a_row, a_column, b_row, n)
+            elif n_rows >= 4:
+                _four_by_one(a_at, b_here, c_at, c_row, a_row, a_column, b_row, n)
+            elif is_wide:
                 _one_by_two(a_at, b_here, c_at, c_row, a_row, a_column, b_row, n)
             else:
                 _one_by_one(a_at, b_here, c_at, c_row, a_row, a_column, b_row, n)
-            row += 1
+            row += 4 if n_rows >= 4 else 1
         column += 2 * LANES if is_wide else LANES

@@ -85,9 +85,8 @@ class Block(nn.Module):
     def residual(self, x: Tensor, norm: nn.Module, part: Callable[[Tensor], Tensor]) -> Tensor:
         """x + part(norm(x)) before (pre) or norm(x + part(x)) after, as in the paper (post)."""
         if self.is_pre:
-            added: Tensor = x + self.dropout(part(norm(x)))
-            return added
-        normed: Tensor = norm(x + self.dropout(part(x)))
+            return self.dropout.added(x, part(norm(x)))
+        normed: Tensor = norm(self.dropout.added(x, part(x)))
         return normed
 
 

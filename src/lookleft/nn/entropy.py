@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lookleft.nn.arithmetic import exponential, narrow_row, widen_row
+from lookleft.nn.arithmetic import exponential, larger, narrow_row, widen_row
 from lookleft.nn.compiling import inlined, kernel
 
 ZERO, ONE = np.float32(0), np.float32(1)
@@ -25,7 +25,7 @@ def surprise_row(row: Any, target: int, smoothing: Any) -> float:
     share, rest = smoothing / np.float32(n), ONE - smoothing
     highest = NOTHING
     for i in range(n):
-        highest = max(highest, row[i])
+        highest = larger(row[i], highest)
     cost = float(rest) * float(highest - row[target])
     z, gaps = ZERO, ZERO
     for i in range(n):
@@ -57,7 +57,7 @@ def surprise_twins(
     p, q = exps[0], exps[1]
     top_one, top_other = NOTHING, NOTHING
     for i in range(n):
-        top_one, top_other = max(top_one, one[i]), max(top_other, other[i])
+        top_one, top_other = larger(one[i], top_one), larger(other[i], top_other)
     cost = float(rest) * (float(top_one - one[target]) + float(top_other - other[target]))
     z_one, z_other, gaps, seen_by_one, seen_by_other = ZERO, ZERO, ZERO, ZERO, ZERO
     for i in range(n):

@@ -99,6 +99,19 @@ def square_positive(x: Tensor) -> Tensor:
     return made
 
 
+def add_kept(x: Tensor, part: Tensor, chance: Tensor, n_dropped: int) -> Tensor:
+    """x plus a part without some of its numbers, the others scaled up: dropout before a residual.
+
+    Left out is what has one of the first `n_dropped` byte values. Floats (...), bytes (N,) -> (...).
+    """
+    if x.shape != part.shape or chance.shape != (x.numel(),):  # kernels read as they are told
+        raise InputError(
+            f"{tuple(part.shape)} cannot be added to {tuple(x.shape)} with {chance.numel()} bytes"
+        )
+    made: Tensor = _AddKept.apply(x, part, chance, n_dropped)  # type: ignore[no-untyped-call]
+    return made
+
+
 def turn_heads(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """What the turn of `RotaryPositions` gives. (B, H, T, K), (B or 1, T, K/2) -> (B, H, T, K)."""
     n_rows, _, n_positions, width = x.shape
@@ -220,6 +233,32 @@ class _SquarePositive(torch.autograd.Function):
         flat = [_numbers(each.view(-1)) for each in (x, grad.contiguous(), d_x)]
         kernels.square_positive_back(*flat)
         return d_x
+
+
+class _AddKept(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, part: Tensor, chance: Tensor, n_dropped: int) -> Tensor:
+        from lookleft.nn import kernels
+
+        x, part = x.contiguous(), part.contiguous()
+        out = torch.empty_like(x)
+        ctx.drop = (np.uint8(n_dropped), np.float32(256 / (256 - n_dropped)))
+        ctx.save_for_backward(chance)
+        flat = [_numbers(each.view(-1)) for each in (x, part)]
+        kernels.add_kept(*flat, chance.numpy(), *ctx.drop, _numbers(out.view(-1)))
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        from lookleft.nn import kernels
+
+        (chance,) = ctx.saved_tensors
+        grad = grad.contiguous()
+        d_part = torch.empty_like(grad)
+        flat = [_numbers(each.view(-1)) for each in (grad, d_part)]
+        kernels.add_kept_back(flat[0], chance.numpy(), *ctx.drop, flat[1])
+        return grad, d_part, None, None
 
 
 class _Turn(torch.autograd.Function):

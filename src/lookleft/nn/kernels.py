@@ -16,7 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from lookleft.nn.arithmetic import exponential, narrow_row, prefetch, product, widen, widen_row
+from lookleft.nn.arithmetic import (
+    exponential,
+    larger,
+    narrow_row,
+    prefetch,
+    product,
+    widen,
+    widen_row,
+)
 from lookleft.nn.compiling import inlined, kernel
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
@@ -101,6 +109,22 @@ def square_positive_back(x: Any, grad: Any, d_x: Any) -> None:
         d_x[i] = TWO * positive * grad[i]
 
 
+@kernel("void(f4[::1], f4[::1], u1[::1], u1, f4, f4[::1])")
+def add_kept(x: Any, part: Any, chance: Any, n_dropped: Any, scale: Any, out: Any) -> None:
+    """x plus a part of which some numbers are left out, the others scaled (dropout). (N,)."""
+    for i in range(x.shape[0]):
+        kept = scale if chance[i] >= n_dropped else ZERO
+        out[i] = x[i] + part[i] * kept
+
+
+@kernel("void(f4[::1], u1[::1], u1, f4, f4[::1])")
+def add_kept_back(grad: Any, chance: Any, n_dropped: Any, scale: Any, d_part: Any) -> None:
+    """The gradient of `add_kept` by the part; that by x is the gradient itself. (N,)."""
+    for i in range(grad.shape[0]):
+        kept = scale if chance[i] >= n_dropped else ZERO
+        d_part[i] = grad[i] * kept
+
+
 @kernel("void(f4[:,:,:,::1], f4[:,:,::1], f4[:,:,::1], f4, f4[:,:,:,::1])")
 def turn_heads(x: Any, cos: Any, sin: Any, sign: Any, out: Any) -> None:
     """Each pair (x[i], x[i + K/2]) turned by its angle; sign -1 turns back.
@@ -149,7 +173,7 @@ def call_up(x: Any, b: int) -> None:
 def soften(scores: Any, hidden: Any, highest: Any, total: Any) -> None:
     """Softmax of each column, in place; what is hidden weighs exactly 0, also if all is. (S, T).
 
-    hidden (S, T): 0, or -inf; highest and total (T,): space to work in.
+    hidden (S, T): 1, or 0 for what is seen; highest and total (T,): space to work in.
     """
     n_keys, n_queries = scores.shape
     for t in range(n_queries):
@@ -157,8 +181,10 @@ def soften(scores: Any, hidden: Any, highest: Any, total: Any) -> None:
     for s in range(n_keys):
         row, veil = scores[s], hidden[s]
         for t in range(n_queries):
-            row[t] = row[t] if veil[t] == ZERO else NOTHING  # not a sum: inf - inf is NaN
-            highest[t] = max(highest[t], row[t])
+            score, is_hidden = row[t], veil[t]  # read at once: a branch could not be a vector
+            seen = NOTHING if is_hidden > ZERO else score
+            row[t] = seen
+            highest[t] = larger(seen, highest[t])  # of a NaN and a number the number
     for s in range(n_keys):
         row = scores[s]
         for t in range(n_queries):
@@ -203,7 +229,7 @@ def attend_heads(
     n_batch, n_queries, n_heads, width = q.shape
     n_keys, n_columns, stride = keys.shape[1], weights.shape[3], n_heads * width
     down = np.empty((width, n_columns), np.float32)
-    hidden = np.empty((n_keys, n_columns), np.float32)
+    hidden = np.ones((n_keys, n_columns), np.float32)  # what is behind the last query stays so
     highest, total = np.empty(n_columns, np.float32), np.empty(n_columns, np.float32)
     down_at = down.ctypes.data
     for b in range(n_batch):
@@ -211,10 +237,10 @@ def attend_heads(
         call_up(keys, b + 1)
         call_up(values, b + 1)
         if b < allowed.shape[0]:  # a mask of one row is that of all
-            for s in range(n_keys):
-                for t in range(n_columns):
-                    is_seen = t < n_queries and allowed[b, t, s]
-                    hidden[s, t] = ZERO if is_seen else NOTHING
+            for t in range(n_queries):
+                seen = allowed[b, t]
+                for s in range(n_keys):
+                    hidden[s, t] = ONE - np.float32(seen[s])
         for h in range(n_heads):
             scores = weights[b, h]
             at, to = scores.ctypes.data, out[b, 0, h].ctypes.data

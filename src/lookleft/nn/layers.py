@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from lookleft.config import ModelConfig
 from lookleft.errors import InputError
-from lookleft.nn.fused import is_fusable, rms_norm, square_positive
+from lookleft.nn.fused import add_kept, can_read, is_fusable, rms_norm, square_positive
 from lookleft.nn.narrow import Linear, linear
 
 
@@ -66,19 +66,34 @@ class Dropout(nn.Module):
         self.generator: torch.Generator | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        share = self.share * self.strength
-        n_dropped = min(round(share * 256), 255)  # of 256 byte values
+        n_dropped = self.n_dropped
         if not self.training or n_dropped == 0:
             return x
         if x.device.type != "cpu":
-            return F.dropout(x, share)
-        # The whole range of int64: the default range leaves the sign bit, so a byte of 8, biased.
-        words = torch.empty(-(-x.numel() // 8), dtype=torch.int64)
-        words.random_(-(2**63), None, generator=self.generator)
-        random = words.view(torch.uint8)[: x.numel()].view(x.shape)
+            return F.dropout(x, self.share * self.strength)
         kept = torch.empty_like(x, requires_grad=False, memory_format=torch.contiguous_format)
-        torch.ge(random, n_dropped, out=kept)  # 0.0 or 1.0 at once: a bool costs five times more
+        # 0.0 or 1.0 at once: a bool costs five times more
+        torch.ge(self.chance(x.numel()).view(x.shape), n_dropped, out=kept)
         return x * kept.mul_(256 / (256 - n_dropped))
+
+    def added(self, x: Tensor, part: Tensor) -> Tensor:
+        """x + forward(part): what a residual does with its part."""
+        if self.training and self.n_dropped and is_fusable(part) and can_read(x):
+            return add_kept(x, part, self.chance(part.numel()), self.n_dropped)
+        out: Tensor = x + self(part)
+        return out
+
+    @property
+    def n_dropped(self) -> int:
+        """How many of 256 byte values are dropped now."""
+        return min(round(self.share * self.strength * 256), 255)
+
+    def chance(self, n: int) -> Tensor:
+        """So many random bytes."""
+        # The whole range of int64: the default range leaves the sign bit, so a byte of 8, biased.
+        words = torch.empty(-(-n // 8), dtype=torch.int64)
+        words.random_(-(2**63), None, generator=self.generator)
+        return words.view(torch.uint8)[:n]
 
     def extra_repr(self) -> str:
         return f"share={self.share}"

@@ -108,6 +108,7 @@ class ModelSettings(Frozen):
     activation: Activation | None = None  # relu, gelu, gelu_tanh, silu, relu2; unset: by task
     gated: bool = False  # feed-forwards with a gate; with silu: SwiGLU
     qk_norm: bool = False  # a norm on each query and key
+    bias: bool = True  # numbers added behind each product; false: none, as in Llama
     dropout: Rate = 0.1  # share of activations set to zero in training
     mask: Literal["causal", "none"] = "causal"  # "none" trains a model that peeks
 
@@ -303,8 +304,11 @@ def model_config(
     norm_order = chosen.norm_order or ("post" if is_mlm else "pre")
     is_pre = norm_order == "pre"
     shared: dict[str, Any] = chosen.model_dump(
-        exclude={"n_layers", "n_encoder_layers", "positions"}
+        exclude={"n_layers", "n_encoder_layers", "positions", "bias"}
     ) | {
+        "qkv_bias": chosen.bias,
+        "out_bias": chosen.bias,
+        "ff_bias": chosen.bias,
         "vocab_size": vocab_size,
         "norm_order": norm_order,
         "activation": chosen.activation or ("gelu" if is_mlm else "relu"),
