@@ -101,6 +101,19 @@ def test_steps_of_two_passes_take_twice_as_long(run: Run) -> None:
     assert seconds_left(run, 900, 600.0) == 100.0
 
 
+def test_no_more_time_is_left_than_the_run_may_take(run: Run) -> None:
+    from dataclasses import replace
+
+    train = run.settings.train.model_copy(update={"minutes": 2.0})
+    run.settings = run.settings.model_copy(update={"train": train})
+    run.progress = replace(run.progress, seconds=50.0)
+    assert seconds_left(run, 100, 50.0) == 70.0
+    assert seconds_left(run, 900, 50.0) == pytest.approx(50 / 9)
+    fit = {"steps": train.steps, "minutes": 2.0, "n_fit": 1_000, "pace": 0.5}
+    run.progress = replace(run.progress, fit=fit)  # decided: then the steps are done in any case
+    assert seconds_left(run, 100, 50.0) == 450.0
+
+
 def test_a_bar_fills_to_an_eighth_of_a_cell() -> None:
     assert bar(0.0) == " " * 30
     assert bar(1.0) == bar(2.0) == "█" * 30

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from lookleft.bench.train import caption_groups
 from lookleft.config import EncoderDecoderConfig, Rotary
-from lookleft.masks import everything
+from lookleft.masks import causal
 from lookleft.models import build, presets
 from lookleft.nn.attention import Attention
 from lookleft.nn.fused import plain_operations, surprise_rows
-from lookleft.nn.layers import RMSNorm
+from lookleft.nn.layers import Dropout, RMSNorm
 from lookleft.nn.positions import RotaryPositions
 from lookleft.train.loss import batch_loss, surprise
 
@@ -35,10 +35,11 @@ def there_and_back(function: Callable[[Tensor], Tensor], shape: tuple[int, ...])
 
 
 def attention(length: int, n_heads: int = 4, width: int = 32) -> Callable[[Tensor], Tensor]:
-    """Attention without its four products with weights. (B, T, H*K) -> the same."""
+    """Causal attention without its four products with weights. (B, T, H*K) -> the same."""
     layer = Attention(n_heads * width, n_heads, n_heads, width)
     layer.to_q = layer.to_k = layer.to_v = layer.to_out = torch.nn.Identity()  # type: ignore[assignment]
-    mask = everything(length, length)
+    pos = torch.arange(length)[None]
+    mask = causal(pos, pos)
     return lambda x: layer(x, layer.keys_values(x), mask)
 
 
@@ -67,6 +68,10 @@ def works(n_tokens: int) -> Iterator[tuple[str, Work, Work]]:
     )
     yield both("norm, width 128", there_and_back(RMSNorm(128, eps=1e-5), (n_rows, 16, 128)))
     yield both("norm of heads", there_and_back(RMSNorm(32, eps=1e-5), (n_rows, 16, 4, 32)))
+    dropout = Dropout(0.25)
+    yield both(
+        "dropout and residual", there_and_back(lambda x: dropout.added(x, x), (n_rows, 16, 128))
+    )
     turn = RotaryPositions(Rotary(), 32).turn(torch.arange(16)[None])
     heads = (n_rows, 16, 4, 32)  # as projections lie
     yield both("rotation", there_and_back(lambda x: turn(x.transpose(1, 2)), heads))

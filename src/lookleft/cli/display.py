@@ -202,11 +202,15 @@ def bar(share: float) -> str:
 def seconds_left(run: Run, step: int, seconds: float) -> float:
     """Until the last step, if this sitting took so many seconds to this one.
 
-    At its own pace: the seconds of other sittings are not its own.
+    At its own pace: the seconds of other sittings are not its own. Until it is decided how many
+    steps fit into train.minutes these are the most that it can take.
     """
-    objective = run.settings.train.objective
-    n_done = max(objective.n_passes(run.first_step, step), 1)
-    return seconds / n_done * objective.n_passes(step, run.n_steps)
+    train = run.settings.train
+    n_done = max(train.objective.n_passes(run.first_step, step), 1)
+    at_pace = seconds / n_done * train.objective.n_passes(step, run.n_steps)
+    if train.minutes is None or run.fit is not None:
+        return at_pace
+    return min(at_pace, max(60 * train.minutes - run.progress.seconds, 0.0))
 
 
 def speed(event: Event) -> float:
