@@ -102,7 +102,7 @@ def square_positive(x: Tensor) -> Tensor:
 def add_kept(x: Tensor, part: Tensor, chance: Tensor, n_dropped: int) -> Tensor:
     """x plus a part without some of its numbers, the others scaled up: dropout before a residual.
 
-    Left out is what has one of the first `n_dropped` byte values. Floats (...), bytes (N,) -> (...).
+    Left out is what has one of the first `n_dropped` byte values. (...), bytes (N,) -> (...).
     """
     if x.shape != part.shape or chance.shape != (x.numel(),):  # kernels read as they are told
         raise InputError(
