@@ -218,6 +218,9 @@ def test_config_explains_keys_and_tells_configs_apart(
     assert difference(str(tmp_path / "a.toml"), str(tmp_path / "b.toml")) == {
         "train.lr": (1.0, 2.0)
     }
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "lookleft.toml").write_text("[train]\nlr = 3.0\n")  # as by init
+    assert difference(str(tmp_path / "begun"), str(tmp_path / "b.toml")) == {"train.lr": (3.0, 2.0)}
     with pytest.raises(InputError, match="compares two"):
         call("config", "diff", "mlm")
 

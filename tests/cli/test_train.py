@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial, partialmethod
 from pathlib import Path
@@ -358,18 +361,63 @@ def test_lines_that_are_left_out_are_told_and_logged(
     run("--out", str(tmp_path / "run"), *files, *SMALL)
     told = capsys.readouterr().err
     for part in ("training text", "dev set"):
-        said = f"left out of the {part}, 51 lines so far: too many tokens 1 (line 51)"
+        said = f"left out of the {part} up to line 51: too many tokens 1 (line 51)"
         assert told.count(f"{said}    (--data.max-tokens, --train.tokens)") == 1
     assert "too many tokens 1" in (tmp_path / "run" / "train.log").read_text()
 
 
-def test_lines_are_counted_that_were_read(
+def test_how_far_was_read_is_told(
     pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Path(pairs).open("a") as file:
         file.write("\t\n")
     run("--out", str(tmp_path / "run"), "--data.train", pairs, "--data.skip-empty", "true", *SMALL)
-    assert "training text, 51 lines so far: empty 1 (line 51)" in capsys.readouterr().err
+    assert "training text up to line 51: empty 1 (line 51)" in capsys.readouterr().err
+
+
+def test_lines_of_documents_are_told_as_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = tmp_path / "text.txt"
+    document = "a line\n" * 20 + "end\n"
+    text.write_text(document * 3 + "end\n" + document)
+    words = ["--task", "lm", "--data.train", str(text), "--data.document-end", "end"]
+    run("--out", str(tmp_path / "run"), *words, *SMALL)
+    told = capsys.readouterr().err
+    assert "left out of the training text up to line 85: empty 1 (line 64)" in told
+
+
+def test_a_run_goes_on_when_nobody_reads_what_it_says(pairs: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = ["train", "--out", str(out), "--data.train", pairs, *SMALL, "--train.steps", "30"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lookleft", *words, "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert json.loads(process.stdout.readline())["step"] == 1
+    process.stdout.close()
+    with process.stderr:
+        told = process.stderr.read()
+    assert process.wait() == 0, told
+    assert Run.resume(out).progress.step == 30
+    assert "Traceback" not in told + (out / "train.log").read_text()
+
+
+def test_a_name_that_cannot_be_written_down_is_refused(pairs: str, tmp_path: Path) -> None:
+    out = os.fsdecode(os.fsencode(tmp_path / "caf") + b"\xe9")
+    with pytest.raises(FileError, match="caf\ufffd: the name is not UTF-8: give another --out"):
+        Run.start(Path(out), read_settings(None, settings_of(pairs)))
+    assert not Path(out).exists()
+
+
+@pytest.mark.parametrize("name", ["train.steps", "train.eval_sentences", "data.max_tokens"])
+def test_numbers_beyond_all_counting_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}=.*less than or equal to 1000000000000000"):
+        read_settings(None, {name: "9" * 20})
 
 
 def test_a_checkpoint_that_is_not_whole_is_told(

@@ -13,6 +13,7 @@ from lookleft.evaluate.perplexity import text_surprise, translation_surprise
 from lookleft.evaluate.score import score_ids
 from lookleft.models import DecoderOnly, EncoderDecoder, presets
 from lookleft.text.tokenizer import Tokenizer
+from lookleft.text.vocab import Specials
 
 TEXTS = ["the cat sat", "a dog", "घर में बच्चे हैं", "x"]
 
@@ -58,6 +59,20 @@ def test_of_a_character_of_several_tokens_one_byte_is_given() -> None:
     for text in ("मैं", "ab", "x", "é"):
         found = text_surprise(bundle, [text])
         assert found.n_bytes == found.n_tokens == len(text.encode())  # the end token is one more
+
+
+def test_pieces_of_several_bytes_are_given_whole() -> None:
+    tokenizer = Tokenizer.from_parts(
+        model="gpt2",
+        pre="gpt-2",
+        pieces=["<end>", "à", "¤", "®", "à¤", "x"],  # म is E0 A4 AE, and so is a letter for each
+        merges=["à ¤"],
+        specials=Specials(eos=0),
+    )
+    config = presets.llama(len(tokenizer), d_model=16, n_layers=1, n_heads=2, n_kv_heads=2)
+    bundle = Bundle(DecoderOnly(config).eval(), tokenizer, tokenizer.specials)
+    assert text_surprise(bundle, ["म"]).n_bytes == 2  # its last byte, and the end token
+    assert text_surprise(bundle, ["xम"]).n_bytes == 4
 
 
 def test_a_long_text_is_read_in_parts_that_predict_every_token_once(speaker: Bundle) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_runs import STOPPABLE, small_settings, write_pairs
+from small_runs import STOPPABLE, small_settings, write_pairs, write_texts
 
 import lookleft
 from lookleft.data.bucket import Position
@@ -216,6 +216,59 @@ def test_the_mean_of_a_run_ended_where_it_stands_is_measured(
     ended.end_here()
     scores = read_json(tmp_path / "run" / "scores.json", max_bytes=10_000, max_depth=2)
     assert (scores["step"], scores["n_averaged"]) == (5, 2)
+
+
+@pytest.mark.parametrize(("stop", "n_averaged"), [(2, 1), (6, 2)])
+def test_the_mean_has_the_step_where_the_run_was_ended(
+    stop: int, n_averaged: int, settings: RunSettings, tmp_path: Path
+) -> None:
+    train = settings.train.model_copy(update={"average": 2, "save_every": 4})
+    stopped_at(stop, tmp_path / "run", settings.model_copy(update={"train": train}))
+    Run.resume(tmp_path / "run", {"train.steps": str(stop)}).end_here()
+    scores = read_json(tmp_path / "run" / "scores.json", max_bytes=10_000, max_depth=2)
+    assert (scores["step"], scores["n_averaged"]) == (stop, n_averaged)
+    kept = [found.name for found in find_checkpoints(tmp_path / "run" / "averaging")]
+    assert kept[0] == f"step-{stop:08d}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"train.tune_beam": "2"},
+        {"train.average": "2"},
+        {"train.choose": "chrf"},
+        {"data.dev": "false"},
+    ],
+)
+def test_a_result_that_is_asked_for_otherwise_is_made_again(
+    change: dict[str, str], settings: RunSettings, tmp_path: Path
+) -> None:
+    list(Run.start(tmp_path / "run", settings).train())
+    assert Run.resume(tmp_path / "run").has_result
+    changed = Run.resume(tmp_path / "run", change)
+    assert not changed.has_result
+    changed.end_here()
+    assert Run.resume(tmp_path / "run").has_result
+
+
+def test_a_masked_token_model_keeps_its_places(tmp_path: Path) -> None:
+    mlm = {"task": "mlm", "train__length": "32"}
+    settings = small_settings(write_texts(tmp_path / "texts.txt"), **mlm)
+    stopped_at(2, tmp_path / "run", settings)
+    with pytest.raises(ConfigError, match=r"train\.length: cannot be changed"):
+        Run.resume(tmp_path / "run", {"train.length": "16"})
+
+
+@pytest.mark.parametrize(
+    ("tokens", "n_processes", "best"), [(128, 1, 3.0), (256, 1, None), (128, 2, None)]
+)
+def test_what_is_covered_up_otherwise_does_not_compare(
+    tokens: int, n_processes: int, best: float | None, tmp_path: Path
+) -> None:
+    before = small_settings(write_texts(tmp_path / "texts.txt"), task="mlm")
+    now = small_settings(tmp_path / "texts.txt", task="mlm", train__tokens=str(tokens))
+    progress = Progress(20, asdict(Position()), best=3.0, best_step=10)
+    assert carried_on(progress, before, now, Path(), n_processes).best == best
 
 
 @pytest.mark.parametrize("average", ["0", "2"])

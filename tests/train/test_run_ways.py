@@ -175,12 +175,11 @@ def test_weights_of_an_abandoned_future_are_not_averaged(
     """A run taken up at an older checkpoint, with another rate, must not meet its old self."""
     folder = tmp_path / "run"
     list(Run.start(folder, settings_for(files, {"train.average": "3"})).train())
-    for name in ("step-00000006", "step-00000008"):
-        (folder / "checkpoints" / name / "manifest.json").write_text("{}")
-    (folder / "averaging" / "step-00000004" / "manifest.json").write_text("{}")
+    (folder / "checkpoints" / "step-00000008" / "manifest.json").write_text("{}")
     run = Run.resume(folder, {"train.lr": "0.02"})
-    assert run.progress.step == 0
-    assert not list((folder / "averaging").iterdir())
+    assert run.progress.step == 6
+    kept = sorted(path.name for path in (folder / "averaging").iterdir())
+    assert kept == ["step-00000004", "step-00000006"]
     *_, last = run.train()
     assert last.n_averaged == 3
 
@@ -327,3 +326,14 @@ def test_settings_that_do_not_go_together_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         read_settings(None, changes)
+
+
+@pytest.mark.parametrize("task", ["translate", "lm", "mlm"])
+def test_without_biases_nothing_is_added_behind_products(
+    task: str, files: dict[str, Path], tmp_path: Path
+) -> None:
+    changes = {"task": task, "model.bias": "false", "train.length": "32", "model.norm": "rms"}
+    run = Run.start(tmp_path / "run", settings_for(files, changes))
+    assert not [name for name, _ in run.model.named_parameters() if "bias" in name]
+    list(run.train())
+    assert not [name for name in weights(tmp_path / "run") if "bias" in name]

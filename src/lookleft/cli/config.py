@@ -73,7 +73,7 @@ def difference(one: str, other: str) -> dict[str, tuple[Any, Any]]:
     from lookleft.train.settings_file import read_settings
 
     files = [
-        Path(name) / "config.toml" if Path(name).is_dir() else find_config(name)
+        file if (file := Path(name) / "config.toml").is_file() else find_config(name)
         for name in (one, other)
     ]
     pair = [read_settings(file).model_dump(mode="json") for file in files]

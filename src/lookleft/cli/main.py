@@ -9,6 +9,7 @@ import sys
 from cyclopts import App, CycloptsError, UnknownCommandError
 
 from lookleft import __version__
+from lookleft.cli.talk import drop_output
 from lookleft.errors import FileError, LookleftError
 
 # One row per command. What they need is imported inside them, so `--help` costs nothing heavy.
@@ -72,8 +73,7 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        # The reader (head, less) has gone; there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         sys.exit(0)
     except OSError as error:  # a folder that may not be entered, a name that is too long
         if os.environ.get("LOOKLEFT_DEBUG") or error.filename is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Generator, Iterator
 from typing import TypeVar
@@ -15,6 +16,11 @@ Result = TypeVar("Result")
 def say(text: str, end: str = "\n") -> None:
     """A remark, on standard error: standard output is for results."""
     print(text, file=sys.stderr, end=end, flush=True)
+
+
+def drop_output() -> None:
+    """From now on standard output goes nowhere: whoever read it (head, less) has gone."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def ask(prompt: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from lookleft.cli.begin import given_settings, open_run
-from lookleft.cli.talk import say, use_threads
+from lookleft.cli.talk import drop_output, say, use_threads
 from lookleft.errors import FileError, InputError
 from lookleft.files import append_line
 
@@ -167,7 +167,10 @@ def follow(run: Run, asked: list[int], *, as_json: bool, is_plain: bool) -> None
                 tell_left_out(run, told)
             if event.steps_that_fit is not None and run.fit is not None:
                 tell(run.folder, run.fit.in_words(event.step))
-            display.show(event, samples_of(run.folder, event.step))
+            try:
+                display.show(event, samples_of(run.folder, event.step))
+            except BrokenPipeError:  # whoever read has gone; the run goes on, train.log has it all
+                drop_output()
             log(run.folder, plain_line(run, event), has_time=True)
     tell_left_out(run, told)
 
@@ -193,8 +196,7 @@ def tell_left_out(run: Run, told: dict[str, str]) -> None:
         if read.left_out and told.get(what) != str(read):
             told[what] = str(read)
             hint = "    (--data.max-tokens, --train.tokens)" if TOO_MANY in read.left_out else ""
-            n_lines = f"{read.n_read:,} lines so far"
-            tell(run.folder, f"left out of the {what}, {n_lines}: {read}{hint}")
+            tell(run.folder, f"left out of the {what} up to line {read.last_line:,}: {read}{hint}")
 
 
 def stopped(run: Run) -> str:

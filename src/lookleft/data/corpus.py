@@ -67,10 +67,9 @@ class Summary:
     last_given: int = field(default=0, compare=False)
 
     @property
-    def n_read(self) -> int:
-        """Lines in all; those with too many tokens were given before they were left out."""
-        counts = (found.count for why, found in self.left_out.items() if why != TOO_MANY)
-        return self.n_given + sum(counts)
+    def last_line(self) -> int:
+        """How far was read. A record may have many lines, or not be asked for: no count tells."""
+        return max([self.last_given, *(found.last_line for found in self.left_out.values())])
 
     def give(self, line: int) -> None:
         """Count a line that is used, unless it turns out to have too many tokens."""

@@ -137,7 +137,8 @@ class Writer:
         def all_of(number: float) -> Any:
             return self.all_lanes(self.floats, number)
 
-        for limit, sign in ((all_of(-105.0), "<"), (all_of(89.0), ">")):
+        is_far_below = b.fcmp_ordered("<", x, all_of(-86.5))
+        for limit, sign in ((all_of(-86.5), "<"), (all_of(89.0), ">")):
             x = b.select(b.fcmp_ordered(sign, x, limit), limit, x)
         n = self.on_floats("floor", self.multiply_add(x, all_of(1.4426950408889634), all_of(0.5)))
         # ln 2 in two parts: the first is exact in few bits, so n times it is exact too.
@@ -153,7 +154,7 @@ class Writer:
             exponent = b.fptosi(b.fadd(power, all_of(127.0)), self.ints)
             bits = b.shl(exponent, self.all_lanes(self.ints, 23))
             p = b.fmul(p, b.bitcast(bits, self.floats))
-        return p
+        return b.select(is_far_below, all_of(0.0), p)
 
     def add_products(self, total: Any, a: Any, b: Any) -> Any:
         """total[i] + a[2i] * b[2i] + a[2i + 1] * b[2i + 1], in 32 bits; a and b have 16."""

@@ -12,7 +12,8 @@ from lookleft.bundle import Bundle
 from lookleft.data.batch import Batch, next_token_batch, translation_batch
 from lookleft.errors import InputError
 from lookleft.models import DecoderOnly, EncoderDecoder
-from lookleft.text.tokenizer import Tokenizer
+from lookleft.text.tokenizer import Encoded, Tokenizer
+from lookleft.text.vocab import BYTE_PIECE
 from lookleft.train.loss import batch_loss
 
 TOKENS = 4_096  # of one batch
@@ -73,7 +74,7 @@ def text_surprise(
     n_bytes = 0
     for text in texts:
         encoded = tokenizer.encode_with_offsets(text, eos=eos)
-        n_bytes += len(text.encode("utf-8")) - _n_given(text, encoded.offsets) + eos
+        n_bytes += len(text.encode("utf-8")) - _n_given(text, encoded, tokenizer) + eos
         # The last token of a part is the first of the next: there it is context.
         starts = range(0, len(encoded.ids) - 1, length)
         parts += [encoded.ids[start : start + length + 1] for start in starts]
@@ -85,14 +86,15 @@ def text_surprise(
     )
 
 
-def _n_given(text: str, offsets: Sequence[tuple[int, int]]) -> int:
+def _n_given(text: str, encoded: Encoded, tokenizer: Tokenizer) -> int:
     """How many bytes of a text its first token has."""
-    if len(offsets) < 2:
+    if len(encoded.offsets) < 2:
         return len(text.encode("utf-8"))
-    (start, end), second = offsets[:2]
-    if second == (start, end) and end > start:
-        return 1  # one byte of a character, whose bytes all stand where it does
-    return len(text[: second[0]].encode("utf-8"))
+    (_, end), (second, _) = encoded.offsets[:2]
+    if second < end:  # the cut is inside of a character
+        piece = tokenizer.piece(encoded.ids[0])
+        return 1 if BYTE_PIECE.fullmatch(piece) else len(piece)  # of a letter for each byte
+    return len(text[:second].encode("utf-8"))
 
 
 @torch.no_grad()

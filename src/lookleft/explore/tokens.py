@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -13,11 +12,11 @@ from lookleft.bundle import Bundle
 from lookleft.explore.states import HARD_LIMIT, LIMIT, MAX_CHARACTERS, ExploreError
 from lookleft.pages.fonts import has_devanagari
 from lookleft.text.tokenizer import Tokenizer
+from lookleft.text.vocab import BYTE_PIECE
 
 Role = Literal["text", "start", "end", "special", "mask", "pad"]
 Span = tuple[int, int]
 
-_BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 _BROKEN = "\ufffd"  # what bytes decode to that are no whole character yet
 BLANK = "␣"  # what a token of blanks alone is shown as
 _JOINERS = "\u200c\u200d"
@@ -219,7 +218,7 @@ def _piece(tokenizer: Tokenizer, id: int) -> str:
 def _bytes_in(tokenizer: Tokenizer, spans: Sequence[Span], place: int, id: int) -> str | None:
     """The bytes of a piece that holds no whole character, as in "E0·A4"; else None."""
     piece = _piece(tokenizer, id)
-    if found := _BYTE_PIECE.fullmatch(piece):
+    if found := BYTE_PIECE.fullmatch(piece):
         return found[1]
     start, end = spans[place]
     neighbours = [spans[i] for i in (place - 1, place + 1) if 0 <= i < len(spans)]

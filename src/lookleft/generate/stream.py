@@ -6,14 +6,13 @@ belongs to it), and whatever may be the beginning of a stop string. The pieces j
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from lookleft.errors import InputError
 from lookleft.generate.graphemes import boundaries
 from lookleft.text.tokenizer import Tokenizer
+from lookleft.text.vocab import BYTE_PIECE
 
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 _BROKEN = "\ufffd"  # what a decoder writes for bytes that are no character, or none yet
 _CONTEXT = 8  # tokens before the text that are decoded with it: a space may depend on them
 _AT_ONCE = 64  # tokens that are decoded together; what is before them is certain
@@ -48,7 +47,7 @@ class TextStream:
         self._ids.append(id)
         n_settled = len(self._ids)
         # A byte changes how the bytes right before it read, so a run of them waits for its end.
-        while n_settled and _BYTE.fullmatch(self._tokenizer.piece(self._ids[n_settled - 1])):
+        while n_settled and BYTE_PIECE.fullmatch(self._tokenizer.piece(self._ids[n_settled - 1])):
             n_settled -= 1
         text = self._decoded(n_settled)
         self._settle(text.rstrip(_BROKEN))

@@ -60,7 +60,7 @@ class HeadTransform(nn.Module):
 
     def __init__(self, config: EncoderOnlyConfig) -> None:
         super().__init__()
-        self.dense = Linear(config.d_model, config.d_model)
+        self.dense = Linear(config.d_model, config.d_model, bias=config.ff_bias)
         self.activation = ACTIVATIONS[config.activation]
         self.norm = make_norm(config)
 

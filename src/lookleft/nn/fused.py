@@ -242,10 +242,10 @@ class _AddKept(torch.autograd.Function):
 
         x, part = x.contiguous(), part.contiguous()
         out = torch.empty_like(x)
-        ctx.drop = (np.uint8(n_dropped), np.float32(256 / (256 - n_dropped)))
+        ctx.drop = least, scale = np.uint8(n_dropped), np.float32(256 / (256 - n_dropped))
         ctx.save_for_backward(chance)
-        flat = [_numbers(each.view(-1)) for each in (x, part)]
-        kernels.add_kept(*flat, chance.numpy(), *ctx.drop, _numbers(out.view(-1)))
+        stream, added, summed = (_numbers(each.view(-1)) for each in (x, part, out))
+        kernels.add_kept(stream, added, chance.numpy(), least, scale, summed)
         return out
 
     @staticmethod
@@ -256,8 +256,9 @@ class _AddKept(torch.autograd.Function):
         (chance,) = ctx.saved_tensors
         grad = grad.contiguous()
         d_part = torch.empty_like(grad)
-        flat = [_numbers(each.view(-1)) for each in (grad, d_part)]
-        kernels.add_kept_back(flat[0], chance.numpy(), *ctx.drop, flat[1])
+        least, scale = ctx.drop
+        above, d_added = (_numbers(each.view(-1)) for each in (grad, d_part))
+        kernels.add_kept_back(above, chance.numpy(), least, scale, d_added)
         return grad, d_part, None, None
 
 

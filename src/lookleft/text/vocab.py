@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from lookleft.files import read_json
 
 OWN_NAMES = {"pad": "<pad>", "bos": "<s>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
 """Names and order (so the ids 0 to 4) of the special tokens of every tokenizer trained here."""
+
+BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")  # a piece for one byte of what has no other piece
 
 # Names that mean the same wherever they are seen, for files that do not say.
 _USUAL_NAMES = {

@@ -33,6 +33,8 @@ _FREE = ("model.dropout",)  # of [model]: it is in no weight
 def check_same_network(before: RunSettings, now: RunSettings, folder: Path) -> None:
     """Raise if the weights of a run would be put into another network, or meet other tokens."""
     fixed = [key.path for key in all_keys() if key.section in ("", "text", "model")]
+    if now.task == "mlm" and now.model.positions is None:
+        fixed.append("train.length")  # so many places are learned
     changed = changed_keys(before, now, [path for path in fixed if path not in _FREE])
     if (before.train.matrix_lr is None) != (now.train.matrix_lr is None):
         changed.append("train.matrix_lr")  # its optimiser remembers other things
@@ -70,7 +72,11 @@ def carried_on(
     # Without a dev set nothing would ever be better: all steps from here on would be for nothing.
     is_unmeasured = now.data.dev_set is None
     is_abandoned = not is_replayed and _is_best_abandoned(folder, progress)
-    if changed_keys(before, now, (*unit, *_MEASURED)) or is_unmeasured or is_abandoned:
+    measured = [*unit, *_MEASURED]
+    if now.task == "mlm":  # which tokens are covered up hangs on the batches
+        measured.append("train.tokens")
+        is_abandoned |= progress.position["n_processes"] != n_processes
+    if changed_keys(before, now, measured) or is_unmeasured or is_abandoned:
         progress = replace(progress, best=None, best_step=0, n_without_gain=0)
     return used_up(now.train, progress)
 

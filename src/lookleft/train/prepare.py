@@ -25,6 +25,11 @@ def prepare(folder: Path, settings: RunSettings, n_processes: int = 1) -> None:
     All that can be wrong is tried before: a wrong setting leaves nothing behind.
     """
     folder = folder.absolute()  # "." has no name that another could be made of
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:  # logs, card and report carry the name
+        shown = str(folder).encode(errors="surrogateescape").decode(errors="replace")
+        raise FileError(f"{shown}: the name is not UTF-8: give another --out") from None
     check_writable(folder)
     if folder.exists() and any(folder.iterdir()):
         raise FileError(

@@ -237,14 +237,16 @@ class Run:
 
     @property
     def has_result(self) -> bool:
-        """Whether model/ was written at this very step: a run may have gone on since, or ended."""
-        step = read_if_there(self.folder / "run.json").get("result_step")
-        is_kept = step == self.progress.step and (self.folder / "model").exists()
+        """Whether model/ is of this very step, and as the settings ask for it: a run may have gone
+        on since, or ended, or be asked for another choice of its models."""
+        noted = read_if_there(self.folder / "run.json").get("result")
+        is_kept = noted == self._result and (self.folder / "model").exists()
         return bool(self.world.from_main(is_kept)[0])
 
     def end_here(self) -> None:
         """The result of a run of which fewer steps are asked for than it has done."""
         if self.settings.train.average:
+            self.results.keep_for_mean(self.team.whole_model(), self.progress)  # as at any end
             self.results.mean_measured(self.model, self.progress.step)
         self.save_result()
 
@@ -253,7 +255,14 @@ class Run:
         with self._averaged() as model:
             if self.world.is_main:
                 self.results.save(model, is_measured=self.progress.best is not None)
-                self._note_facts(result_step=self.progress.step)
+                self._note_facts(result=self._result)
+
+    @property
+    def _result(self) -> dict[str, object]:
+        """What decides which weights model/ has now, and how they are used."""
+        values = self.settings.model_dump(mode="json")
+        chosen = {key: values["train"][key] for key in ("average", "choose", "tune_beam")}
+        return {"step": self.progress.step, "dev": values["data"]["dev"], **chosen}
 
     @contextmanager
     def _averaged(self) -> Iterator[AnyModel]:
