@@ -13,16 +13,16 @@ from lookleft.nn import fused
 
 def test_every_kernel_has_a_line_with_both_times() -> None:
     lines = list(kernels.measure(1, n_tokens=128))
-    assert len(lines) == 11
+    assert len(lines) == 12
     assert all(re.fullmatch(r".{28} +[\d.]+ -> +[\d.]+ ms   [\d.]+ times", line) for line in lines)
 
 
-@pytest.mark.parametrize("number", range(2, 9))
+@pytest.mark.parametrize("number", range(2, 10))
 def test_the_plain_side_uses_no_kernel_and_the_other_does(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used: list[str] = []
-    for name in ("_RmsNorm", "_Turn", "_Attend"):
+    for name in ("_RmsNorm", "_AddKept", "_Turn", "_Attend"):
         real = getattr(fused, name).forward
 
         def noted(*arguments: object, name: str = name, real: object = real) -> object:
