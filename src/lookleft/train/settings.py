@@ -28,7 +28,7 @@ Part = Literal["train", "dev"]
 Spec = str | tuple[str, str]
 Layers = Annotated[int, Field(ge=1, le=1_024)]
 Count = Annotated[int, Field(ge=1, le=10**15)]  # beyond that nothing can be counted through
-CountOrNone = Annotated[int, Field(ge=0, le=10**15)]
+CountOrZero = Annotated[int, Field(ge=0, le=10**15)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 TextKind = Literal["bpe", "unigram", "char", "byte"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "relu2"]
@@ -45,7 +45,7 @@ class DataSettings(Frozen):
     source: str | None = None  # its language as a code, "en": then "train" may stand for train.en
     target: str | None = None  # its language as a code, "hi": then "train" may stand for train.hi
     origins: tuple[str, ...] = ()  # only pairs that *.origin.txt beside the file says are of these
-    add_phrases: CountOrNone = 0  # pairs of the built-in grammar put to the file's
+    add_phrases: CountOrZero = 0  # pairs of the built-in grammar put to the file's
     document_end: str | None = None  # the line that ends a document; unset: each line is one (lm)
     stream: bool = False  # the file is one text, cut anew each epoch; line ends count (lm)
     dev_share: Rate = 0.0  # of a stream: so much of its end is kept apart to measure on
@@ -135,10 +135,10 @@ class TrainSettings(Frozen):
     tokens: Count = 4_096  # of one micro-batch, both sides and padding counted
     accumulate: Count = 1  # micro-batches per step
     length: Count = 256  # of a packed row (lm); of a text, else it is cut (mlm)
-    length_warmup: CountOrNone = 0  # steps over which rows grow from 64 to it (lm)
+    length_warmup: CountOrZero = 0  # steps over which rows grow from 64 to it (lm)
     lr: float = Field(default=2e-3, gt=0)  # the highest rate, reached after the warm-up
     matrix_lr: float | None = Field(default=None, gt=0)  # set: Muon for the matrices
-    warmup: CountOrNone = 200  # steps over which the rate rises from 0
+    warmup: CountOrZero = 200  # steps over which the rate rises from 0
     schedule: Kind = "inverse-sqrt"  # inverse-sqrt, cosine, constant; wsd: stays, falls at the end
     decay_share: float = Field(default=0.2, gt=0, le=1)  # of all steps: the fall at the end (wsd)
     weight_decay: float = Field(default=0.0, ge=0)  # of the matrices
@@ -146,13 +146,13 @@ class TrainSettings(Frozen):
     max_norm: float = Field(default=1.0, gt=0)  # longer gradients are clipped to it
     mode: Mode = "parallel"  # "sequential": one position at a time, same result, for teaching
     rdrop: float = Field(default=0.0, ge=0)  # two passes must agree (R-Drop); 5 is usual, 0: off
-    rdrop_after: CountOrNone = 0  # steps with one pass before that, at half the cost
-    dropout_warmup: CountOrNone = 0  # steps over which model.dropout grows from 0
+    rdrop_after: CountOrZero = 0  # steps with one pass before that, at half the cost
+    dropout_warmup: CountOrZero = 0  # steps over which model.dropout grows from 0
     dropout_fade: Rate = 0.0  # while the rate is below this share of its peak dropout is less too
     own_words: Rate = 0.0  # share of inputs the model predicted itself (scheduled sampling)
-    own_words_warmup: CountOrNone = 0  # steps over which that share grows from 0
+    own_words_warmup: CountOrZero = 0  # steps over which that share grows from 0
     ema: Rate = 0.0  # decay of a moving average of the weights, which is then the model; 0: off
-    average: CountOrNone = 0  # the model is the mean of the last so many saves; 0: off
+    average: CountOrZero = 0  # the model is the mean of the last so many saves; 0: off
     precision: PrecisionName = "float32"  # of products; auto: bfloat16 where it has units
     compile: bool = False  # let torch.compile write the kernels; the first steps take minutes
     parallel: Parallel = "ddp"  # under torchrun: ddp, or fsdp for a model too large for one process
@@ -161,12 +161,12 @@ class TrainSettings(Frozen):
     log_every: Count = 50  # steps between two lines of metrics.jsonl
     eval_every: Count = 500  # steps between two looks at the dev set
     save_every: Count = 500  # steps between two checkpoints
-    patience: CountOrNone = 0  # evaluations without gain before stopping; 0: never
+    patience: CountOrZero = 0  # evaluations without gain before stopping; 0: never
     choose: Choice = "loss"  # what decides which model is the best: loss, bleu or chrf
-    eval_sentences: CountOrNone = 500  # of dev, translated at each evaluation
+    eval_sentences: CountOrZero = 500  # of dev, translated at each evaluation
     tune_beam: int = Field(default=0, ge=0, le=64)  # whose length penalty dev chooses; 0: none
     bleu_tokenize: Tokenize | None = None  # sacreBLEU's way to cut words; unset: 13a, Hindi intl
-    samples: CountOrNone = 3  # of the translated sentences, kept to be read
+    samples: CountOrZero = 3  # of the translated sentences, kept to be read
     track: tuple[str, ...] = ()  # trackers besides metrics.jsonl: "tensorboard"
 
     @property
