@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 
 from lookleft.bench import kernels
-from lookleft.nn import fused
+from lookleft.nn import branch, fused
 
 
 def test_every_kernel_has_a_line_with_both_times() -> None:
@@ -22,14 +22,15 @@ def test_the_plain_side_uses_no_kernel_and_the_other_does(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used: list[str] = []
-    for name in ("_RmsNorm", "_AddKept", "_Turn", "_Attend"):
-        real = getattr(fused, name).forward
+    doors = [(fused, "_RmsNorm"), (fused, "_Attend"), (branch, "_Enter"), (branch, "_Leave")]
+    for module, name in doors:
+        real = getattr(module, name).forward
 
         def noted(*arguments: object, name: str = name, real: object = real) -> object:
             used.append(name)
             return real(*arguments)
 
-        monkeypatch.setattr(getattr(fused, name), "forward", staticmethod(noted))
+        monkeypatch.setattr(getattr(module, name), "forward", staticmethod(noted))
     _, kernel, plain = next(islice(kernels.works(128), number, None))
     used.clear()
     plain()

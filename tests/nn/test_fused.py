@@ -18,22 +18,18 @@ from lookleft.data.batch import translation_batch
 from lookleft.errors import InputError
 from lookleft.masks import Mask, causal, everything, real_keys
 from lookleft.models import build, presets
-from lookleft.nn import arithmetic, attention, fused, layers
+from lookleft.nn import arithmetic, attention, block, fused, layers
 from lookleft.nn.attention import KV, attend, capture
 from lookleft.nn.fused import (
     LONGEST,
-    add_kept,
     attend_short,
     is_fusable,
     is_short,
     plain_operations,
     rms_norm,
-    square_positive,
     surprise_rows,
-    turn_heads,
 )
-from lookleft.nn.layers import Dropout, RMSNorm
-from lookleft.nn.positions import RotaryPositions
+from lookleft.nn.layers import RMSNorm
 from lookleft.train.loss import batch_loss, surprise
 
 
@@ -153,43 +149,6 @@ def test_the_norm_is_the_norm(shape: tuple[int, ...], is_strided: bool) -> None:
     )
 
 
-@pytest.mark.parametrize("is_strided", [False, True])
-def test_the_square_is_the_square(is_strided: bool) -> None:
-    x = draw(3, 5, 40)[..., ::2] if is_strided else draw(3, 5, 17)
-    x[0, 0, :2] = torch.tensor([0.0, -0.0])
-    assert_twins(square_positive, layers.relu2, [x])
-    odd = torch.tensor([math.nan, math.inf, -math.inf], requires_grad=True)
-    torch.testing.assert_close(square_positive(odd), layers.relu2(odd), equal_nan=True)
-
-
-@pytest.mark.parametrize("is_strided", [False, True])
-def test_a_part_is_added_as_dropout_leaves_it(is_strided: bool) -> None:
-    dropout = Dropout(0.3)
-    dropout.generator = torch.Generator()
-
-    def added(x: Tensor, part: Tensor) -> Tensor:
-        dropout.generator.manual_seed(5)
-        return dropout.added(x, part)
-
-    x, part = draw(3, 5, 7), draw(3, 5, 7, seed=1)
-    if is_strided:
-        x, part = x.transpose(0, 2), part.transpose(0, 2)
-    assert_twins(added, added, [x, part])  # float64 takes the plain way
-    kept = added(torch.zeros(400, 100), torch.ones(400, 100, requires_grad=True))
-    assert sorted(set(kept.flatten().tolist())) == [0.0, pytest.approx(256 / (256 - 77))]
-    assert torch.equal(dropout.eval().added(x, part), x + part)
-    with pytest.raises(InputError, match=r"\(5, 7\) cannot be added to \(3, 5\) with 15 bytes"):
-        add_kept(draw(3, 5), draw(5, 7), torch.zeros(15, dtype=torch.uint8), 77)
-
-
-@pytest.mark.parametrize("pos", [torch.arange(6)[None], torch.tensor([[3, 1], [90, 4]])])
-def test_the_turn_is_the_turn(pos: Tensor) -> None:
-    rotary = RotaryPositions(Rotary(), 16)
-    x = draw(2, 3, pos.size(1), 16)
-    assert rotary.training
-    assert_twins(rotary.turn(pos), rotary.turn(pos), [x])  # float64 takes the plain way
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("size", [1, 7, 300])
 @pytest.mark.parametrize("n_passes", [1, 2])
@@ -226,8 +185,6 @@ def test_targets_beyond_the_vocabulary_are_refused(target: int) -> None:
 def test_sizes_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match=r"over 9 numbers was given \(2, 8\)"):
         rms_norm(draw(2, 8), torch.ones(9), 1e-5)
-    with pytest.raises(InputError, match=r"angles of \(1, 5, 4\)"):
-        turn_heads(draw(2, 3, 6, 8), draw(1, 5, 4), draw(1, 5, 4))
 
 
 def test_a_second_derivative_is_refused() -> None:
@@ -289,9 +246,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         monkeypatch.setattr(module, name, noted)
 
     watch(attention, "attend_short")
-    watch(layers, "add_kept")
     watch(layers, "rms_norm")
-    watch(layers, "square_positive")
+    for name in ("enter", "heads", "bend", "leave"):
+        watch(block, name)
     return seen
 
 
@@ -299,6 +256,8 @@ def small_translator() -> tuple[nn.Module, object]:
     update = {
         "dropout": 0.0,
         "norm": "rms",
+        "norm_order": "pre",
+        "final_norm": True,
         "activation": "relu2",
         "qk_norm": True,
         "positions": Rotary(),
@@ -312,8 +271,11 @@ def test_training_takes_the_kernels_and_all_else_the_plain_way(calls: list[str])
     model, batch = small_translator()
     trained = model.train().score(batch)
     assert calls.count("attend_short") == 12
-    assert calls.count("rms_norm") > 20
-    assert calls.count("square_positive") == 8
+    assert calls.count("rms_norm") == 2  # behind the last layers; the others are entered
+    assert calls.count("enter") == 21  # once more for the source
+    assert calls.count("leave") == 20
+    assert calls.count("heads") == 13
+    assert calls.count("bend") == 8
     calls.clear()
     with torch.no_grad():
         model.score(batch)

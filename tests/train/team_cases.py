@@ -15,6 +15,7 @@ import torch
 from small_runs import STOPPABLE
 from torch import Tensor
 
+from lookleft.config import Rotary
 from lookleft.data.batch import Batch, next_token_batch, translation_batch
 from lookleft.errors import FileError, LookleftError
 from lookleft.files import write_json
@@ -51,11 +52,12 @@ class Case:
     micro: int = 2
     matrix_lr: float | None = None
     dtype: torch.dtype = torch.float64
+    is_new: bool = False  # rotary positions and RMSNorm instead of the paper's network
 
     @property
     def name(self) -> str:
         optimizer = "adamw" if self.matrix_lr is None else "muon"
-        kind = str(self.dtype).removeprefix("torch.")
+        kind = str(self.dtype).removeprefix("torch.") + ("-new" if self.is_new else "")
         return f"{self.parallel}-{self.family}-{self.micro}-{optimizer}-{kind}"
 
 
@@ -66,6 +68,7 @@ CASES = [
     Case("ddp", family="lm", matrix_lr=0.02),
     Case("fsdp", micro=6),
     Case("fsdp", micro=6, dtype=torch.float32),
+    Case("fsdp", micro=6, dtype=torch.float32, is_new=True),
     Case("fsdp", matrix_lr=0.02),
     Case("fsdp", family="lm"),
 ]
@@ -81,7 +84,8 @@ def make_model(case: Case) -> AnyModel:
     # 31 rows cannot be shared equally by two.
     config = presets.tiny(31) if case.family == "translate" else presets.gpt(31, 16, 1, 2, 32)
     few = {"n_encoder_layers": 1, "n_decoder_layers": 1} if case.family == "translate" else {}
-    config = config.model_copy(update=small | few)
+    new = {"norm": "rms", "qk_norm": True, "activation": "relu2", "positions": Rotary()}
+    config = config.model_copy(update=small | few | (new if case.is_new else {}))
     return build(config, torch.Generator().manual_seed(0)).to(case.dtype)
 
 

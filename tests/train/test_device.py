@@ -52,10 +52,12 @@ def test_compiled_layers_keep_their_names_and_compute_the_same() -> None:
         batch = next_token_batch([[4] * length, [5, 6, 7]])  # another length is no other model
         objective = Objective(precision=precision)
         losses = [objective(one, batch) for one in (model, compiled)]
-        torch.testing.assert_close(losses[0], losses[1], rtol=1e-5, atol=0)
+        # What lies between narrow products is narrow in our kernels and wide when compiled.
+        rounding = 1e-5 if precision == "float32" else 2**-6
+        torch.testing.assert_close(losses[0], losses[1], rtol=rounding, atol=0)
         assert (losses[0] == batch_loss(model, batch)) == (precision == "float32")
         for one, loss in zip((model, compiled), losses, strict=True):
             one.zero_grad()
             loss.backward()
         for one, other in zip(model.parameters(), compiled.parameters(), strict=True):
-            torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-6)
+            assert (one.grad - other.grad).norm() <= rounding * other.grad.norm() + 1e-6

@@ -15,15 +15,23 @@ from torch import Tensor
 
 from lookleft.bench.train import caption_groups
 from lookleft.config import EncoderDecoderConfig, Rotary
-from lookleft.masks import causal
+from lookleft.masks import causal, everything
 from lookleft.models import build, presets
 from lookleft.nn.attention import Attention
+from lookleft.nn.block import Stack
 from lookleft.nn.fused import plain_operations, surprise_rows
-from lookleft.nn.layers import Dropout, RMSNorm
-from lookleft.nn.positions import RotaryPositions
+from lookleft.nn.layers import RMSNorm
 from lookleft.train.loss import batch_loss, surprise
 
 VOCAB = 10_000
+NEW = {
+    "positions": Rotary(),
+    "norm": "rms",
+    "norm_order": "pre",
+    "final_norm": True,
+    "qk_norm": True,
+    "activation": "relu2",
+}
 Work = Callable[[], object]
 
 
@@ -68,20 +76,27 @@ def works(n_tokens: int) -> Iterator[tuple[str, Work, Work]]:
     )
     yield both("norm, width 128", there_and_back(RMSNorm(128, eps=1e-5), (n_rows, 16, 128)))
     yield both("norm of heads", there_and_back(RMSNorm(32, eps=1e-5), (n_rows, 16, 4, 32)))
-    dropout = Dropout(0.25)
-    yield both(
-        "dropout and residual", there_and_back(lambda x: dropout.added(x, x), (n_rows, 16, 128))
-    )
-    turn = RotaryPositions(Rotary(), 32).turn(torch.arange(16)[None])
-    heads = (n_rows, 16, 4, 32)  # as projections lie
-    yield both("rotation", there_and_back(lambda x: turn(x.transpose(1, 2)), heads))
     for length in (8, 16, 32, 64):
         shape = (n_tokens // length, length, 128)
         yield both(f"attention, length {length}", there_and_back(attention(length), shape))
-    turned = {"positions": Rotary(), "norm": "rms", "qk_norm": True, "activation": "relu2"}
-    tiny = presets.tiny(VOCAB)
-    yield both("a step, paper's layers", step(tiny, n_tokens))
-    yield both("a step, rotary and RMSNorm", step(tiny.model_copy(update=turned), n_tokens))
+    paper, new = (presets.tiny(VOCAB).model_copy(update=update) for update in ({}, NEW))
+    yield both("a layer, paper's", there_and_back(layer(paper), (n_rows, 16, 128)))
+    yield both("a layer, rotary and RMSNorm", there_and_back(layer(new), (n_rows, 16, 128)))
+    yield both("a step, paper's layers", step(paper, n_tokens))
+    yield both("a step, rotary and RMSNorm", step(new, n_tokens))
+
+
+def layer(config: EncoderDecoderConfig) -> Callable[[Tensor], Tensor]:
+    """One layer of an encoder with its norms. (B, T, D) -> the same."""
+    stack = Stack(config, 1, is_bidirectional=True).train()
+
+    def through(x: Tensor) -> Tensor:
+        pos = torch.arange(x.size(1)).expand(x.shape[:2])
+        view = stack.view(everything(x.size(1), x.size(1)), pos, pos)
+        out: Tensor = stack(x, pos, view)
+        return out
+
+    return through
 
 
 def step(config: EncoderDecoderConfig, n_tokens: int) -> Work:

@@ -48,23 +48,28 @@ def bits_to_float(typing: Any, bits: Any) -> Any:
 
 
 @instruction
-def widen(typing: Any, bits: Any) -> Any:
-    """The float32 whose upper half these 16 bits are: what bfloat16 stands for."""
+def loaded(typing: Any, value: Any) -> Any:
+    """The float32 that a number of a row stands for: itself, or 16 bits that are its upper half."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        if signature.args[0] == types.float32:
+            return values[0]
         return builder.bitcast(builder.shl(builder.zext(values[0], I32), I32(16)), F32)
 
-    return types.float32(types.int16), generate
+    return types.float32(value), generate
 
 
 @instruction
-def narrow(typing: Any, number: Any) -> Any:
-    """The bits of the nearest bfloat16, of two equally near the even one; what is no number stays.
+def stored(typing: Any, number: Any, place: Any) -> Any:
+    """A float32 as a row keeps it, of the type of what is at its place: itself, or its bfloat16.
 
+    That is the bits of the nearest one, of two equally near the even one; what is no number stays.
     Without branches, and in 32 bits: Numba's own integers have 64, and loops over them are slow.
     """
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        if signature.return_type == types.float32:
+            return values[0]
         bits, half = builder.bitcast(values[0], I32), I32(16)
         last = builder.and_(builder.lshr(bits, half), I32(1))  # of those that stay
         rounded = builder.lshr(builder.add(bits, builder.add(last, I32(0x7FFF))), half)
@@ -72,7 +77,7 @@ def narrow(typing: Any, number: Any) -> Any:
         quiet = builder.or_(builder.lshr(bits, half), I32(0x40))
         return builder.trunc(builder.select(is_none, quiet, rounded), ir.IntType(16))
 
-    return types.int16(types.float32), generate
+    return place(types.float32, place), generate
 
 
 @instruction
@@ -93,14 +98,14 @@ def prefetch(typing: Any, address: Any) -> Any:
 def widen_row(row: Any, out: Any) -> None:
     """One row of bfloat16 as float32. (N,), (N,)."""
     for i in range(row.shape[0]):
-        out[i] = widen(row[i])
+        out[i] = loaded(row[i])
 
 
 @inlined
 def narrow_row(row: Any, out: Any) -> None:
     """One row of float32 as bfloat16. (N,), (N,)."""
     for i in range(row.shape[0]):
-        out[i] = narrow(row[i])
+        out[i] = stored(row[i], out[i])
 
 
 @inlined

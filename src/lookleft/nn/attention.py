@@ -231,7 +231,7 @@ class Attention(nn.Module):
         out_bias: bool = True,
         scale: float | None = None,
         dropout: float = 0.0,
-        qk_norm: Callable[[int], nn.Module] | None = None,
+        qk_norm: Callable[[int], nn.RMSNorm] | None = None,
     ) -> None:
         super().__init__()
         self.n_heads, self.n_kv_heads = n_heads, n_kv_heads
@@ -259,6 +259,11 @@ class Attention(nn.Module):
     ) -> Tensor:
         """Each position of x reads what it may see of kv. (B, T, D) -> (B, T, D)."""
         q = turn(split_heads(self.to_q(x), self.n_heads, self.norm_q))  # (B, H, T, K)
+        mixed: Tensor = self.to_out(merge_heads(self.look(q, kv, mask, bias)))  # (B, T, D)
+        return mixed
+
+    def look(self, q: Tensor, kv: KV, mask: Mask, bias: Bias | None = None) -> Tensor:
+        """What the heads see, by the fastest of the twins that may be taken. (B, H, T, K), same."""
         dropout = self.dropout if self.training else 0.0
         if self.tap is not ignore:
             self.tap("q", q)
@@ -266,13 +271,11 @@ class Attention(nn.Module):
             self.tap("v", kv.values)
             out = attend(q, kv, mask, scale=self.scale, bias=bias, dropout=dropout, tap=self.tap)
             self.tap("out", out)  # per head, before the heads are mixed
-        elif self.training and bias is None and dropout == 0 and is_short(q, kv.keys):
+            return out
+        if self.training and bias is None and dropout == 0 and is_short(q, kv.keys):
             check_shapes(q, kv, mask)
-            out = attend_short(q, *kv, mask, self.scale)
-        else:
-            out = attend_fast(q, kv, mask, scale=self.scale, bias=bias, dropout=dropout)
-        mixed: Tensor = self.to_out(merge_heads(out))  # (B, T, D)
-        return mixed
+            return attend_short(q, *kv, mask, self.scale)
+        return attend_fast(q, kv, mask, scale=self.scale, bias=bias, dropout=dropout)
 
 
 @contextmanager

@@ -13,10 +13,12 @@ from torch import Tensor, nn
 
 from lookleft.config import ModelConfig, Relative, Rotary
 from lookleft.masks import Mask
-from lookleft.nn.attention import KV, Attention, Bias, Turn, unturned
+from lookleft.nn.attention import KV, Attention, Bias, Turn, merge_heads, unturned
+from lookleft.nn.branch import Part, bend, enter, heads, is_plain, leave
 from lookleft.nn.cache import KVCache, Slots
+from lookleft.nn.fused import is_fusable
 from lookleft.nn.layers import Dropout, FeedForward, RMSNorm, make_norm
-from lookleft.nn.positions import RelativeBias, RotaryPositions, added_positions
+from lookleft.nn.positions import RelativeBias, RotaryPositions, Rotation, added_positions
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Block(nn.Module):
             dropout=config.attention_dropout,
         )
         qk_norm = partial(RMSNorm, eps=config.norm_eps) if config.qk_norm else None
-        self.is_pre = config.norm_order == "pre"
+        self.is_pre, self.has_cross = config.norm_order == "pre", has_cross
         self.self_attention = make_attention(qk_norm=qk_norm)
         self.self_norm = make_norm(config)
         if has_cross:
@@ -70,6 +72,14 @@ class Block(nn.Module):
         self, x: Tensor, view: View, remember: Remember, source: Source | None = None
     ) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
+        if self.can_be_brisk(x, view):
+            return self.briskly(x, view, remember, source)
+        return self.plainly(x, view, remember, source)
+
+    def plainly(
+        self, x: Tensor, view: View, remember: Remember, source: Source | None = None
+    ) -> Tensor:
+        """The block in the words of its modules."""
 
         def look_around(h: Tensor) -> Tensor:
             kv = remember(self.self_attention.keys_values(h, view.turn))
@@ -85,9 +95,45 @@ class Block(nn.Module):
     def residual(self, x: Tensor, norm: nn.Module, part: Callable[[Tensor], Tensor]) -> Tensor:
         """x + part(norm(x)) before (pre) or norm(x + part(x)) after, as in the paper (post)."""
         if self.is_pre:
-            return self.dropout.added(x, part(norm(x)))
-        normed: Tensor = norm(self.dropout.added(x, part(x)))
+            out: Tensor = x + self.dropout(part(norm(x)))
+            return out
+        normed: Tensor = norm(x + self.dropout(part(x)))
         return normed
+
+    def briskly(
+        self, x: Tensor, view: View, remember: Remember, source: Source | None = None
+    ) -> Tensor:
+        """The same in few passes over memory, to train on a CPU: see branch.py."""
+        shape, layer = x.shape, self.self_attention
+        linears = [layer.to_q, layer.to_k, layer.to_v]
+        x, rows = enter(x, self.self_norm if self.is_pre else None, linears)
+        q, keys, values = heads(rows, shape, parts_of(layer, view.turn), linears)
+        seen = layer.look(q, remember(KV(keys, values)), view.mask, view.bias)
+        x = self.left(x, merge_heads(seen), layer.to_out, self.self_norm)
+        if source is not None:
+            layer = self.cross_attention
+            x, rows = enter(x, self.cross_norm if self.is_pre else None, [layer.to_q])
+            (q,) = heads(rows, shape, parts_of(layer)[:1], [layer.to_q])
+            seen = layer.look(q, source.kv, source.mask)
+            x = self.left(x, merge_heads(seen), layer.to_out, self.cross_norm)
+        feed = self.feed_forward
+        x, rows = enter(x, self.feed_norm if self.is_pre else None, feed.ways_in)
+        return self.left(x, bend(rows, feed), feed.to_out, self.feed_norm)
+
+    def left(self, x: Tensor, rows: Tensor, linear: nn.Linear, norm: nn.Module) -> Tensor:
+        """x plus what a branch made, through its norm if that comes after. (B, T, D), same."""
+        x = leave(x, rows, linear, self.dropout)
+        return x if self.is_pre else norm(x)
+
+    def can_be_brisk(self, x: Tensor, view: View) -> bool:
+        """Whether `briskly` gives the same: nothing here is replaced or listened to."""
+        if not (self.training and is_fusable(x) and is_known(view.turn)):
+            return False
+        inside = list(self.modules())[1:]  # who listens to the block itself is called
+        if self.has_cross:  # keys and values of the source are made elsewhere
+            made_before = self.cross_attention.to_k, self.cross_attention.to_v
+            inside = [module for module in inside if module not in made_before]
+        return all(is_plain(module) for module in inside)
 
 
 class Stack(nn.Module):
@@ -141,11 +187,29 @@ class Stack(nn.Module):
 
     def source_keys_values(self, encoded: Tensor) -> list[KV]:
         """What each layer can look at in an encoded source: computed once. (B, S, D) -> KVs."""
-        return [
-            layer.cross_attention.keys_values(encoded)
-            for layer in self.layers
-            if isinstance(layer, Block)
-        ]
+        layers = [layer.cross_attention for layer in self.layers if isinstance(layer, Block)]
+        linears = [linear for layer in layers for linear in (layer.to_k, layer.to_v)]
+        if not (self.training and is_fusable(encoded) and all(map(is_plain, linears))):
+            return [layer.keys_values(encoded) for layer in layers]
+        _, rows = enter(encoded, None, linears)  # one product for all layers
+        parts = [part for layer in layers for part in parts_of(layer)[1:]]
+        made = iter(heads(rows, encoded.shape, parts, linears))
+        return [KV(keys, next(made)) for keys in made]
+
+
+def parts_of(layer: Attention, turn: Turn = unturned) -> list[Part]:
+    """What becomes of queries, keys and values after their products."""
+    tables = turn.tables if isinstance(turn, Rotation) else None
+    return [
+        Part(layer.n_heads, layer.norm_q, tables),
+        Part(layer.n_kv_heads, layer.norm_k, tables),
+        Part(layer.n_kv_heads),
+    ]
+
+
+def is_known(turn: Turn) -> bool:
+    """Whether kernels know what this does to heads."""
+    return turn is unturned or isinstance(turn, Rotation)
 
 
 def keep(kv: KV) -> KV:

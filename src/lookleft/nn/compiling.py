@@ -21,7 +21,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 FREEDOMS = {"reassoc", "contract", "arcp", "nsz"}
 
 # The files beside this one whose functions are compiled.
-COMPILED_FILES = ("arithmetic", "compiling", "entropy", "kernels")
+COMPILED_FILES = ("arithmetic", "attending", "compiling", "entropy", "kernels")
 
 
 def compiled(function: Function) -> Function:
@@ -49,13 +49,13 @@ def instruction(generate: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def kernel(signature: str) -> Callable[[Function], Function]:
+def kernel(*signatures: str) -> Callable[[Function], Function]:
     """Compiles a function of this package for such arguments at once, or takes it from disk."""
 
     def compile_it(function: Function) -> Function:
         with kernel_cache(kernel_folder()) as is_kept:
             made: Function = numba.njit(
-                signature, nogil=True, cache=is_kept, fastmath=FREEDOMS, error_model="numpy"
+                list(signatures), nogil=True, cache=is_kept, fastmath=FREEDOMS, error_model="numpy"
             )(function)
             return made
 

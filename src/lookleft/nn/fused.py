@@ -1,9 +1,9 @@
-"""Norms, squares, rotations, short attention, cross-entropy: one pass each, to train on a CPU.
+"""Norms, short attention, cross-entropy: one pass over memory each, to train on a CPU.
 
 Each function here equals plain operations of this package, which stay in charge of everything but
-float32 training on a CPU: `nn.RMSNorm`, `relu2` in layers.py, the turn of `RotaryPositions`,
-`attend`, and `surprise` in train/loss.py. The kernels are compiled when the first is needed, once
-for a machine.
+float32 training on a CPU: `nn.RMSNorm`, `attend`, and `surprise` in train/loss.py. What lies
+between the products of a block is in `branch.py`. The kernels are compiled when the first is
+needed, once for a machine.
 
 Dimensions: B batch, T queries, S keys, H heads, K head width, N rows, D width, V vocabulary.
 """
@@ -28,8 +28,6 @@ from lookleft.masks import Mask
 LONGEST = 128
 LANES = 8  # the width of a head must be a multiple of it
 ROWS_AT_ONCE = 64  # the rows of a narrow product are a multiple of it
-
-Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 _is_plain = ContextVar("is_plain", default=False)
 
@@ -93,36 +91,6 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return made
 
 
-def square_positive(x: Tensor) -> Tensor:
-    """What `F.relu(x).square()` gives."""
-    made: Tensor = _SquarePositive.apply(x)  # type: ignore[no-untyped-call]
-    return made
-
-
-def add_kept(x: Tensor, part: Tensor, chance: Tensor, n_dropped: int) -> Tensor:
-    """x plus a part without some of its numbers, the others scaled up: dropout before a residual.
-
-    Left out is what has one of the first `n_dropped` byte values. (...), bytes (N,) -> (...).
-    """
-    if x.shape != part.shape or chance.shape != (x.numel(),):  # kernels read as they are told
-        raise InputError(
-            f"{tuple(part.shape)} cannot be added to {tuple(x.shape)} with {chance.numel()} bytes"
-        )
-    made: Tensor = _AddKept.apply(x, part, chance, n_dropped)  # type: ignore[no-untyped-call]
-    return made
-
-
-def turn_heads(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """What the turn of `RotaryPositions` gives. (B, H, T, K), (B or 1, T, K/2) -> (B, H, T, K)."""
-    n_rows, _, n_positions, width = x.shape
-    if cos.shape != sin.shape or cos.shape not in [
-        (n, n_positions, width // 2) for n in (1, n_rows)
-    ]:
-        raise InputError(f"angles of {tuple(cos.shape)} cannot turn heads of {tuple(x.shape)}")
-    made: Tensor = _Turn.apply(x.transpose(1, 2), cos, sin)  # type: ignore[no-untyped-call]
-    return made.transpose(1, 2)
-
-
 def attend_short(
     q: Tensor, keys: Tensor, values: Tensor, mask: Mask, scale: float | None = None
 ) -> Tensor:
@@ -147,13 +115,13 @@ def surprise_rows(logits: Tensor, targets: Tensor, smoothing: float, rdrop: floa
     if low < 0 or high >= n_ids:
         raise InputError(f"targets {low}..{high} are not all among the {n_ids} ids")
     is_narrow = logits.dtype == torch.bfloat16
-    numbers = _bits(logits) if is_narrow else _numbers(logits)
+    rows = memory(logits)
     known = targets.numpy(), np.float32(smoothing)
     if n_passes == 2:
         twins = entropy.surprise_narrow_twin_rows if is_narrow else entropy.surprise_twin_rows
-        return float(twins(numbers, *known, np.float32(rdrop / 2)))
-    rows = entropy.surprise_narrow_rows if is_narrow else entropy.surprise_rows
-    return float(rows(numbers[0], *known))
+        return float(twins(rows, *known, np.float32(rdrop / 2)))
+    one = entropy.surprise_narrow_rows if is_narrow else entropy.surprise_rows
+    return float(one(rows[0], *known))
 
 
 def narrow_rows(rows: Tensor, is_summed: bool = False) -> tuple[Tensor, Tensor | None]:
@@ -167,7 +135,7 @@ def narrow_rows(rows: Tensor, is_summed: bool = False) -> tuple[Tensor, Tensor |
     n_rows = -(-rows.size(0) // ROWS_AT_ONCE) * ROWS_AT_ONCE
     out = torch.empty((n_rows, rows.size(1)), dtype=torch.bfloat16)
     total = torch.empty(rows.size(1) if is_summed else 0)
-    kernels.narrow_rows(_numbers(rows.contiguous()), _bits(out), _numbers(total))
+    kernels.narrow_rows(memory(rows.contiguous()), memory(out), memory(total))
     return out, total if is_summed else None
 
 
@@ -176,8 +144,8 @@ def widen_rows(rows: Tensor, n_rows: int, bias: Tensor | None = None) -> Tensor:
     from lookleft.nn import kernels
 
     out = torch.empty((n_rows, rows.size(1)))
-    added = torch.empty(0) if bias is None else bias.contiguous()
-    kernels.widen_rows(_bits(rows), _numbers(added), _numbers(out))
+    added = torch.empty(0) if bias is None else copied(bias)
+    kernels.widen_rows(memory(rows), memory(added), memory(out))
     return out
 
 
@@ -186,12 +154,14 @@ class _RmsNorm(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
         from lookleft.nn import kernels
 
-        x, weight = x.contiguous(), weight.contiguous()
-        out, scales = torch.empty_like(x), x.new_empty(x.shape[:-1])
+        x, weight = x.contiguous(), copied(weight)
+        out, marks = torch.empty_like(x), x.new_empty(2, x.numel() // x.size(-1))
+        means, scales = memory(marks)
+        bias = memory(torch.zeros_like(weight))
         kernels.norm_rows(
-            _rows(x), _numbers(weight), np.float32(eps), _rows(out), _numbers(scales.flatten())
+            _rows(x), memory(weight), bias, np.float32(eps), False, _rows(out), means, scales
         )
-        ctx.save_for_backward(x, weight, scales)
+        ctx.save_for_backward(x, weight, marks)
         return out
 
     @staticmethod
@@ -199,93 +169,22 @@ class _RmsNorm(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         from lookleft.nn import kernels
 
-        x, weight, scales = ctx.saved_tensors
+        x, weight, marks = ctx.saved_tensors
         d_x, d_weight = torch.empty_like(x), torch.empty_like(weight)
+        means, scales = memory(marks)
         kernels.norm_rows_back(
             _rows(x),
-            _numbers(weight),
-            _numbers(scales.flatten()),
+            memory(weight),
+            means,
+            scales,
+            False,
             _rows(grad.contiguous()),
+            memory(torch.empty(0, x.size(-1))),
             _rows(d_x),
-            _numbers(d_weight),
+            memory(d_weight),
+            memory(torch.empty_like(weight)),
         )
         return d_x, d_weight, None
-
-
-class _SquarePositive(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        from lookleft.nn import kernels
-
-        x = x.contiguous()
-        out = torch.empty_like(x)
-        kernels.square_positive(_numbers(x.view(-1)), _numbers(out.view(-1)))
-        ctx.save_for_backward(x)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        from lookleft.nn import kernels
-
-        (x,) = ctx.saved_tensors
-        d_x = torch.empty_like(x)
-        flat = [_numbers(each.view(-1)) for each in (x, grad.contiguous(), d_x)]
-        kernels.square_positive_back(*flat)
-        return d_x
-
-
-class _AddKept(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, part: Tensor, chance: Tensor, n_dropped: int) -> Tensor:
-        from lookleft.nn import kernels
-
-        x, part = x.contiguous(), part.contiguous()
-        out = torch.empty_like(x)
-        ctx.drop = least, scale = np.uint8(n_dropped), np.float32(256 / (256 - n_dropped))
-        ctx.save_for_backward(chance)
-        stream, added, summed = (_numbers(each.view(-1)) for each in (x, part, out))
-        kernels.add_kept(stream, added, chance.numpy(), least, scale, summed)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        from lookleft.nn import kernels
-
-        (chance,) = ctx.saved_tensors
-        grad = grad.contiguous()
-        d_part = torch.empty_like(grad)
-        least, scale = ctx.drop
-        above, d_added = (_numbers(each.view(-1)) for each in (grad, d_part))
-        kernels.add_kept_back(above, chance.numpy(), least, scale, d_added)
-        return grad, d_part, None, None
-
-
-class _Turn(torch.autograd.Function):
-    """(B, T, H, K) -> the same."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        ctx.save_for_backward(cos, sin)
-        return _turned(x, cos, sin, 1)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        cos, sin = ctx.saved_tensors
-        return _turned(grad, cos, sin, -1), None, None
-
-
-def _turned(x: Tensor, cos: Tensor, sin: Tensor, sign: int) -> Tensor:
-    """Turned forth (1), or back (-1), which is what a rotation does to gradients."""
-    from lookleft.nn import kernels
-
-    x = x.contiguous()
-    out = torch.empty_like(x)
-    tables = (_numbers(cos.contiguous()), _numbers(sin.contiguous()))
-    kernels.turn_heads(_numbers(x), *tables, np.float32(sign), _numbers(out))
-    return out
 
 
 class _Attend(torch.autograd.Function):
@@ -295,21 +194,21 @@ class _Attend(torch.autograd.Function):
     def forward(
         ctx: Any, q: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, scale: float
     ) -> Tensor:
-        from lookleft.nn import kernels
+        from lookleft.nn import attending
 
         q, keys, values = q.contiguous(), keys.contiguous(), values.contiguous()
         (n_batch, n_queries, n_heads, _), n_keys = q.shape, keys.size(1)
         n_columns = -(-n_queries // LANES) * LANES
         weights = q.new_empty(n_batch, n_heads, n_keys, n_columns)
         out = torch.empty_like(q)
-        kernels.attend_heads(
-            _numbers(q),
-            _numbers(keys),
-            _numbers(values),
-            _numbers(allowed.contiguous()),
+        attending.attend_heads(
+            memory(q),
+            memory(keys),
+            memory(values),
+            memory(allowed.contiguous()),
             np.float32(scale),
-            _numbers(weights),
-            _numbers(out),
+            memory(weights),
+            memory(out),
         )
         ctx.save_for_backward(q, keys, values, weights)
         ctx.scale = scale
@@ -318,36 +217,41 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        from lookleft.nn import kernels
+        from lookleft.nn import attending
 
         q, keys, values, weights = ctx.saved_tensors
         d_q, d_keys, d_values = (torch.empty_like(x) for x in (q, keys, values))
-        kernels.attend_heads_back(
-            _numbers(q),
-            _numbers(keys),
-            _numbers(values),
-            _numbers(weights),
+        attending.attend_heads_back(
+            memory(q),
+            memory(keys),
+            memory(values),
+            memory(weights),
             np.float32(ctx.scale),
-            _numbers(grad.contiguous()),
-            _numbers(d_q),
-            _numbers(d_keys),
-            _numbers(d_values),
+            memory(grad.contiguous()),
+            memory(d_q),
+            memory(d_keys),
+            memory(d_values),
         )
         return d_q, d_keys, d_values, None, None
 
 
-def _numbers(x: Tensor) -> Floats:
-    """The numbers of a contiguous tensor, in the memory they lie in."""
-    numbers: Floats = x.detach().numpy()
-    return numbers
+def memory(x: Tensor) -> np.ndarray[Any, Any]:
+    """The numbers of a contiguous tensor as kernels read them, in the memory they lie in.
+
+    NumPy does not know bfloat16: of that it gets the bits.
+    """
+    seen = x.detach()
+    return (seen.view(torch.int16) if x.dtype == torch.bfloat16 else seen).numpy()
 
 
-def _bits(x: Tensor) -> np.ndarray[Any, np.dtype[np.int16]]:
-    """The bits of contiguous bfloat16, which NumPy does not know."""
-    bits: np.ndarray[Any, np.dtype[np.int16]] = x.view(torch.int16).numpy()
-    return bits
+def copied(vector: Tensor) -> Tensor:
+    """A copy of a weight of few numbers, for kernels to read.
+
+    PyTorch no longer frees memory that NumPy was shown, and fsdp must free that of weights.
+    """
+    return vector.detach().clone()
 
 
-def _rows(x: Tensor) -> Floats:
+def _rows(x: Tensor) -> np.ndarray[Any, Any]:
     """The same as rows of the last dimension."""
-    return _numbers(x.view(-1, x.size(-1)))
+    return memory(x.view(-1, x.size(-1)))

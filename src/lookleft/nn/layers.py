@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from lookleft.config import ModelConfig
 from lookleft.errors import InputError
-from lookleft.nn.fused import add_kept, can_read, is_fusable, rms_norm, square_positive
+from lookleft.nn.fused import is_fusable, rms_norm
 from lookleft.nn.narrow import Linear, linear
 
 
@@ -31,12 +31,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def make_norm(config: ModelConfig) -> nn.Module:
-    """The norm of this model over its width."""
-    kind = nn.LayerNorm if config.norm == "layer" else RMSNorm
-    return kind(config.d_model, eps=config.norm_eps)
-
-
 class RMSNorm(nn.RMSNorm):
     """PyTorch's, which on a CPU takes a dozen passes there and back; training takes one each."""
 
@@ -47,6 +41,15 @@ class RMSNorm(nn.RMSNorm):
         if self.training and is_fusable(x) and self.eps is not None:
             return rms_norm(x, self.weight, self.eps)
         return super().forward(x)
+
+
+Norm = nn.LayerNorm | RMSNorm
+
+
+def make_norm(config: ModelConfig) -> Norm:
+    """The norm of this model over its width."""
+    kind = nn.LayerNorm if config.norm == "layer" else RMSNorm
+    return kind(config.d_model, eps=config.norm_eps)
 
 
 class Dropout(nn.Module):
@@ -75,13 +78,6 @@ class Dropout(nn.Module):
         # 0.0 or 1.0 at once: a bool costs five times more
         torch.ge(self.chance(x.numel()).view(x.shape), n_dropped, out=kept)
         return x * kept.mul_(256 / (256 - n_dropped))
-
-    def added(self, x: Tensor, part: Tensor) -> Tensor:
-        """x + forward(part): what a residual does with its part."""
-        if self.training and self.n_dropped and is_fusable(part) and can_read(x):
-            return add_kept(x, part, self.chance(part.numel()), self.n_dropped)
-        out: Tensor = x + self(part)
-        return out
 
     @property
     def n_dropped(self) -> int:
@@ -118,19 +114,18 @@ class FeedForward(nn.Module):
         self.to_out = Linear(config.d_ff, config.d_model, bias=config.ff_bias)
         self.activation = ACTIVATIONS[config.activation]
 
+    @property
+    def ways_in(self) -> list[Linear]:
+        """The products that read x."""
+        return [self.to_hidden] if self.to_gate is None else [self.to_hidden, self.to_gate]
+
     def forward(self, x: Tensor) -> Tensor:
-        if self.to_gate is None:
-            hidden = self.bend(self.to_hidden(x))  # (B, T, F)
-        else:
-            hidden = self.bend(self.to_gate(x)) * self.to_hidden(x)  # (B, T, F)
-        out: Tensor = self.to_out(hidden)
+        out: Tensor = self.to_out(self.bent(*(linear(x) for linear in self.ways_in)))
         return out
 
-    def bend(self, x: Tensor) -> Tensor:
-        """The activation; (B, T, F), same."""
-        if self.training and self.activation is relu2 and is_fusable(x):
-            return square_positive(x)
-        return self.activation(x)
+    def bent(self, hidden: Tensor, gate: Tensor | None = None) -> Tensor:
+        """The activation, of the gate if there is one, which then lets through. (..., F), same."""
+        return self.activation(hidden) if gate is None else self.activation(gate) * hidden
 
 
 class Embedding(nn.Module):

@@ -7,14 +7,14 @@ All take positions (B, T), never lengths, so that a cached step at position 40 g
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from lookleft.config import Learned, Positions, Relative, RopeScaling, Rotary, Sinusoidal
 from lookleft.errors import InputError
-from lookleft.nn.attention import Bias, Turn
-from lookleft.nn.fused import is_fusable, turn_heads
+from lookleft.nn.attention import Bias
 
 
 class SinusoidalPositions(nn.Module):
@@ -67,24 +67,42 @@ class RotaryPositions(nn.Module):
         frequency = self.config.theta ** -(i / self.head_dim)
         return scale_frequencies(frequency, self.config.scaling)
 
-    def turn(self, pos: Tensor) -> Turn:
+    def turn(self, pos: Tensor) -> Rotation:
         """The rotation for these positions. (B, T) -> a function on (B, H, T, K).
 
         Pair i is (x[i], x[i + K/2]). Angles are made in float64: position 100,000 in 16 bits
         would be off by whole turns.
         """
-        angle = pos[:, None, :, None].double() * self.frequencies(pos.device)  # (B, 1, T, K/2)
-        cos64, sin64 = angle.cos(), angle.sin()
-        tables = (cos64[:, 0].float(), sin64[:, 0].float()) if self.training else None
+        return Rotation(pos, self.frequencies(pos.device))
 
-        def turned(x: Tensor) -> Tensor:
-            if tables is not None and is_fusable(x):
-                return turn_heads(x, *tables)
-            cos, sin = cos64.to(x.dtype), sin64.to(x.dtype)
-            first, second = x.chunk(2, -1)  # (B, H, T, K/2) each
-            return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
 
-        return turned
+class Rotation:
+    """A turn by angles that grow with position. Called with heads, (B, H, T, K) -> the same."""
+
+    def __init__(self, pos: Tensor, frequencies: Tensor) -> None:
+        self.pos, self.frequencies = pos, frequencies  # (B, T), (K/2,)
+
+    @cached_property
+    def waves(self) -> tuple[Tensor, Tensor]:
+        """Cosines and sines, float64. (B, 1, T, K/2) each."""
+        angle = self.pos[:, None, :, None].double() * self.frequencies
+        return angle.cos(), angle.sin()
+
+    @cached_property
+    def tables(self) -> tuple[Tensor, Tensor]:
+        """As kernels read them: a head becomes head * first + (its halves swapped) * second.
+
+        float32, (B, T, K) each. In a batch few positions differ, so few waves are computed.
+        """
+        known, where = torch.unique(self.pos, return_inverse=True)
+        angle = known.double()[:, None] * self.frequencies
+        cos, sin = angle.cos().float(), angle.sin().float()  # (P, K/2)
+        return torch.cat((cos, cos), -1)[where], torch.cat((-sin, sin), -1)[where]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        cos, sin = (wave.to(x.dtype) for wave in self.waves)
+        first, second = x.chunk(2, -1)  # (B, H, T, K/2) each
+        return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
 
 
 def scale_frequencies(frequency: Tensor, scaling: RopeScaling | None) -> Tensor:

@@ -1,0 +1,212 @@
+"""A block in few passes gives what its modules give, there and back; whoever listens is heard."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from lookleft.config import Relative, Rotary
+from lookleft.data.batch import Batch, translation_batch
+from lookleft.models import EncoderDecoder, build, presets
+from lookleft.nn import branch
+from lookleft.nn.attention import capture
+from lookleft.nn.block import Block
+from lookleft.nn.fused import plain_operations
+from lookleft.nn.layers import Dropout
+from lookleft.nn.narrow import narrow_products
+from lookleft.train.loss import batch_loss
+from lookleft.train.replicas import own_chance
+from lookleft.train.sequential import sequential_loss
+
+FIRST = {"norm_order": "pre", "final_norm": True}
+LAST = {"norm_order": "post", "final_norm": False}
+NEW = {"positions": Rotary(), "norm": "rms", "qk_norm": True, "activation": "relu2"} | FIRST
+NO_BIAS = {"qkv_bias": False, "out_bias": False, "ff_bias": False}
+NETWORKS: dict[str, dict[str, Any]] = {
+    "paper": LAST,
+    "paper, norm first": FIRST,
+    "new": NEW,
+    "new, no biases": NEW | NO_BIAS,
+    "new, norm last": NEW | LAST,
+    "llama": {"norm": "rms", "gated": True, "activation": "silu", "n_kv_heads": 2}
+    | NO_BIAS
+    | FIRST,
+    "gelu, biased scores": {"activation": "gelu", "positions": Relative()},
+}
+
+
+def network(**update: Any) -> EncoderDecoder:
+    """A translator with every weight drawn, also those of norms and biases."""
+    config = presets.tiny(60).model_copy(update={"dropout": 0.0, **update})
+    model = build(config, torch.Generator().manual_seed(0)).train()
+    chance = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=chance))
+    assert isinstance(model, EncoderDecoder)
+    return model
+
+
+def captions() -> Batch:
+    draw = torch.Generator().manual_seed(3)
+    rows = [torch.randint(5, 60, (n,), generator=draw).tolist() for n in (1, 3, 9, 14, 14)]
+    return translation_batch(rows, rows[::-1], 1)
+
+
+def gradients(model: EncoderDecoder, batch: Batch) -> list[Tensor]:
+    """The loss and the gradient by every weight; dropout is drawn alike every time."""
+    own_chance(model).manual_seed(5)
+    model.zero_grad(set_to_none=True)
+    loss = batch_loss(model, batch, 0.1)
+    loss.backward()
+    grads = [p.grad for p in model.parameters() if p.grad is not None]
+    assert len(grads) == len(list(model.parameters()))
+    return [loss.detach(), *(grad.clone() for grad in grads)]
+
+
+def assert_near(ours: list[Tensor], theirs: list[Tensor], share: float) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.dtype == other.dtype == torch.float32
+        assert float((one - other).norm()) <= share * float(other.norm()) + 1e-5
+
+
+@pytest.fixture
+def entered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many branches went the short way, one number each."""
+    seen: list[int] = []
+    real = branch._Enter.forward
+
+    def noted(ctx: Any, x: Tensor, *rest: Any) -> Any:
+        seen.append(len(seen))
+        return real(ctx, x, *rest)
+
+    monkeypatch.setattr(branch._Enter, "forward", staticmethod(noted))
+    return seen
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("dropout", [0.0, 0.25])
+def test_a_block_in_few_passes_is_the_block(name: str, dropout: float, entered: list[int]) -> None:
+    model, batch = network(**NETWORKS[name] | {"dropout": dropout}), captions()
+    ours = gradients(model, batch)
+    assert len(entered) == 4 * 2 + 4 * 3 + 1  # two and three branches a layer, and the source
+    theirs = [each.float() for each in gradients(model.double(), batch)]
+    assert len(entered) == 21
+    assert_near(ours, theirs, 1e-4)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_narrow_rows_lose_hardly_more_than_narrow_products_alone(name: str) -> None:
+    model, batch = network(**NETWORKS[name]), captions()
+    wide = gradients(model, batch)
+
+    def lost() -> float:
+        """How far a gradient, all weights together, is off, as a share of it."""
+        narrow = gradients(model, batch)
+        gap = sum(float((a - b).square().sum()) for a, b in zip(narrow, wide, strict=True))
+        return math.sqrt(gap / sum(float(each.square().sum()) for each in wide))
+
+    with narrow_products():
+        ours = lost()
+        with plain_operations():
+            plain = lost()
+    assert 0 < ours < 1.5 * plain < 0.1
+
+
+def test_dropout_draws_the_same_bytes_both_ways() -> None:
+    model, batch = network(dropout=0.5, **NEW), captions()
+    ours = gradients(model, batch)
+    own_chance(model).manual_seed(6)
+    loss = batch_loss(model, batch, 0.1)
+    assert not torch.equal(loss.detach(), ours[0])  # other bytes, another loss
+    with plain_operations():
+        assert_near(gradients(model, batch), ours, 2e-5)
+
+
+def test_sequential_training_goes_the_short_way_too(entered: list[int]) -> None:
+    model, batch = network(**NEW), captions()
+    loss = sequential_loss(model, batch, 0.1)
+    assert entered
+    with plain_operations():
+        torch.testing.assert_close(sequential_loss(model, batch, 0.1), loss)
+
+
+def test_rows_without_a_gradient_behind_them_do_not_disturb() -> None:
+    """The rows of zeros that narrow products end with: 5 and 63 positions give the same."""
+    model = network(**NEW)
+    batch = translation_batch([[7, 8, 9]], [[10, 11]], 1)
+    twice = translation_batch([[7, 8, 9]] * 40, [[10, 11]] * 40, 1)
+    with narrow_products():
+        one, many = gradients(model, batch), gradients(model, twice)
+    assert_near([each / 40 for each in many], one, 1e-2)
+
+
+# --- who takes which way ----------------------------------------------------------------------
+
+
+def block_of(model: EncoderDecoder) -> Block:
+    found = model.decoder.layers[1]
+    assert isinstance(found, Block)
+    return found
+
+
+def n_entered(model: EncoderDecoder, entered: list[int]) -> int:
+    entered.clear()
+    batch_loss(model, captions(), 0.1)
+    return len(entered)
+
+
+class Quiet(nn.Linear):
+    """Not ours: it may do anything."""
+
+
+def test_whoever_listens_to_a_module_is_called(entered: list[int]) -> None:
+    model = network(**NEW)
+    heard: list[str] = []
+    hook = block_of(model).cross_attention.to_out.register_forward_hook(
+        lambda *_: heard.append("forward")
+    )
+    assert n_entered(model, entered) == 18  # all but the branches of that block
+    assert heard == ["forward"]
+    hook.remove()
+    assert n_entered(model, entered) == 21
+    with capture(model) as seen:
+        assert n_entered(model, entered) == 1  # keys and values of the source are not tapped
+    assert "decoder.layers.1.cross_attention.weights" in seen
+
+
+def test_a_replaced_module_is_called(entered: list[int]) -> None:
+    model = network(**NEW)
+    block_of(model).feed_forward.to_out = Quiet(256, 128)
+    assert n_entered(model, entered) == 18
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])
+def test_other_precisions_take_the_plain_way(kind: torch.dtype, entered: list[int]) -> None:
+    model = network(**NEW)
+    if kind == torch.float64:
+        model.double()
+    else:
+        with torch.autocast("cpu", dtype=kind):
+            batch_loss(model, captions(), 0.1)
+    batch_loss(model.eval(), captions(), 0.1)
+    assert entered == []
+
+
+def test_a_second_derivative_is_refused() -> None:
+    model = network(**NEW)
+    x = model.embedding.tokens.weight
+    (first,) = torch.autograd.grad(batch_loss(model, captions()), x, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"once_differentiable|does not require grad"):
+        first.square().sum().backward()
+
+
+def test_dropout_that_is_off_keeps_everything() -> None:
+    x, rows, linear = torch.randn(2, 3, 8), torch.randn(2, 3, 8), branch.Linear(8, 8)
+    out = branch.leave(x.requires_grad_(), rows, linear, Dropout(0.4).eval())
+    torch.testing.assert_close(out, x + linear(rows))
