@@ -187,14 +187,18 @@ class Stack(nn.Module):
 
     def source_keys_values(self, encoded: Tensor) -> list[KV]:
         """What each layer can look at in an encoded source: computed once. (B, S, D) -> KVs."""
-        layers = [layer.cross_attention for layer in self.layers if isinstance(layer, Block)]
-        linears = [linear for layer in layers for linear in (layer.to_k, layer.to_v)]
-        if not (self.training and is_fusable(encoded) and all(map(is_plain, linears))):
-            return [layer.keys_values(encoded) for layer in layers]
-        _, rows = enter(encoded, None, linears)  # one product for all layers
-        parts = [part for layer in layers for part in parts_of(layer)[1:]]
-        made = iter(heads(rows, encoded.shape, parts, linears))
-        return [KV(keys, next(made)) for keys in made]
+        made = []
+        for layer in self.layers:
+            assert isinstance(layer, Block)
+            attention = layer.cross_attention
+            linears = [attention.to_k, attention.to_v]
+            if self.training and is_fusable(encoded) and all(map(is_plain, linears)):
+                encoded, rows = enter(encoded, None, linears)
+                found = heads(rows, encoded.shape, parts_of(attention)[1:], linears)
+                made.append(KV(*found))
+            else:
+                made.append(attention.keys_values(encoded))
+        return made
 
 
 def parts_of(layer: Attention, turn: Turn = unturned) -> list[Part]:
