@@ -32,6 +32,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "new": NEW,
     "new, no biases": NEW | NO_BIAS,
     "new, norm last": NEW | LAST,
+    "new, heads too narrow for vectors": NEW | {"n_heads": 16},
     "llama": {"norm": "rms", "gated": True, "activation": "silu", "n_kv_heads": 2}
     | NO_BIAS
     | FIRST,

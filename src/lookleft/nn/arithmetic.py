@@ -153,6 +153,14 @@ def larger(typing: Any, one: Any, other: Any) -> Any:
     return types.float32(types.float32, types.float32), generate
 
 
+def spread(builder: Any, number: Any) -> Any:
+    """A vector that has one number in all places."""
+    zeros = ir.Constant(FLOATS, [0.0] * LANES)
+    everywhere = ir.Constant(ir.VectorType(I32, LANES), [0] * LANES)
+    first = builder.insert_element(zeros, number, I32(0))
+    return builder.shuffle_vector(first, zeros, everywhere)
+
+
 def make_tile(n_rows: int, n_vectors: int) -> Callable[..., None]:
     """A function for compiled code: one tile of a product, of so many rows and vectors.
 
@@ -182,7 +190,6 @@ def make_tile(n_rows: int, n_vectors: int) -> Callable[..., None]:
                 return builder.inttoptr(address, kind.as_pointer())
 
             zeros = ir.Constant(FLOATS, [0.0] * LANES)
-            everywhere = ir.Constant(ir.VectorType(I32, LANES), [0] * LANES)
             sums = [
                 [cgutils.alloca_once_value(builder, zeros) for _ in range(n_vectors)]
                 for _ in range(n_rows)
@@ -196,8 +203,7 @@ def make_tile(n_rows: int, n_vectors: int) -> Callable[..., None]:
                 ]
                 for row, totals in enumerate(sums):
                     number = builder.load(place(F32, a, (a_column, loop.index), (a_row, I64(row))))
-                    first = builder.insert_element(zeros, number, I32(0))
-                    factor = builder.shuffle_vector(first, zeros, everywhere)
+                    factor = spread(builder, number)
                     for vector, total in zip(vectors, totals, strict=True):
                         product = builder.fmul(factor, vector, flags=FUSED)
                         total_now = builder.fadd(product, builder.load(total), flags=FUSED)
@@ -211,6 +217,39 @@ def make_tile(n_rows: int, n_vectors: int) -> Callable[..., None]:
         return types.void(*[types.int64] * 8), generate
 
     return instruction(tile)
+
+
+@instruction
+def turn_lanes(
+    typing: Any, head: Any, cos: Any, sin: Any, sign: Any, half: Any, target: Any
+) -> Any:
+    """LANES pairs of a head, turned by their angles, or with sign -1 turned back.
+
+    head, cos, sin and target are addresses; the second of each pair is `half` numbers further on.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        head, cos, sin, sign, half, target = values
+        apart = builder.shl(half, I64(2))
+
+        def load(address: Any) -> Any:
+            return builder.load(builder.inttoptr(address, FLOATS.as_pointer()), align=4)
+
+        def store(address: Any, one: Any, other: Any) -> None:
+            total = builder.fadd(one, other, flags=FUSED)
+            builder.store(total, builder.inttoptr(address, FLOATS.as_pointer()), align=4)
+
+        def times(one: Any, other: Any) -> Any:
+            return builder.fmul(one, other, flags=FUSED)
+
+        signs = spread(builder, sign)
+        first, second = load(head), load(builder.add(head, apart))
+        c, s = load(cos), times(load(sin), signs)
+        store(target, times(first, c), builder.fneg(times(second, s)))
+        store(builder.add(target, apart), times(second, c), times(first, s))
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 3, types.float32, *[types.int64] * 2), generate
 
 
 _four_by_two, _four_by_one = make_tile(4, 2), make_tile(4, 1)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from lookleft.nn.arithmetic import loaded, narrow_row, stored, widen_row
+from lookleft.nn.arithmetic import LANES, loaded, narrow_row, stored, turn_lanes, widen_row
 from lookleft.nn.compiling import inlined, kernel
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
@@ -221,15 +221,24 @@ def add_rows_back(
 
 
 @inlined
-def swap_halves(row: Any, half: int, out: Any) -> None:
-    """The two halves of each head in a row, each in the other's place. (H*K,), same."""
-    for start in range(0, row.shape[0], 2 * half):
-        first, second = row[start : start + half], row[start + half : start + 2 * half]
-        front, behind = out[start : start + half], out[start + half : start + 2 * half]
-        for i in range(half):
-            front[i] = second[i]
-        for i in range(half):
-            behind[i] = first[i]
+def turn_row(row: Any, width: int, cos: Any, sin: Any, sign: Any, out: Any) -> None:
+    """Each pair (head[i], head[i + K/2]) of a row of heads turned by its angle; sign -1 turns back.
+
+    row and out (H*K,), width K, cos and sin (K/2,).
+    """
+    half = width // 2
+    source, target = row.ctypes.data, out.ctypes.data
+    if half % LANES == 0:
+        for start in range(0, row.shape[0], width):
+            for i in range(0, half, LANES):
+                near, far = source + 4 * (start + i), target + 4 * (start + i)
+                turn_lanes(near, cos.ctypes.data + 4 * i, sin.ctypes.data + 4 * i, sign, half, far)
+    else:
+        for start in range(0, row.shape[0], width):
+            for i in range(half):
+                one, other = row[start + i], row[start + half + i]
+                out[start + i] = one * cos[i] - other * sin[i] * sign
+                out[start + half + i] = other * cos[i] + one * sin[i] * sign
 
 
 @kernel(
@@ -249,14 +258,13 @@ def make_heads(
 ) -> None:
     """The columns of a product from `first` on as heads: plus a bias, each head normed, turned.
 
-    rows (M, C), bias (C,), weight (K,) or, without a norm, (0,); cos and sin as `Rotation.tables`
-    or, without rotation, (0, 0, 0); out (B, T, H*K), scales (B * T, H). Loops are over whole rows
-    where they can be: those over half a head are too short to be fast.
+    rows (M, C), bias (C,), weight (K,) or, without a norm, (0,); cos and sin (B or 1, T, K/2) or,
+    without rotation, (0, 0, 0); out (B, T, H*K), scales (B * T, H). Loops are over whole rows
+    where they can be: those over one head are too short to be fast.
     """
     n_batch, n_positions, n = out.shape
     is_normed, is_turned, width = weight.shape[0] > 0, cos.shape[0] > 0, n // scales.shape[1]
     added, heads = bias[first : first + n], np.empty(n, np.float32)
-    swapped = np.empty(n, np.float32)
     for b in range(n_batch):
         for t in range(n_positions):
             number, target = b * n_positions + t, out[b, t]
@@ -274,12 +282,7 @@ def make_heads(
                     scales[number, h] = scale
             if is_turned:
                 c, s = cos[b % cos.shape[0], t], sin[b % sin.shape[0], t]
-                swap_halves(heads, width // 2, swapped)
-                for h in range(scales.shape[1]):
-                    start, end = h * width, (h + 1) * width
-                    head, other, turned = heads[start:end], swapped[start:end], target[start:end]
-                    for i in range(width):
-                        turned[i] = head[i] * c[i] + other[i] * s[i]
+                turn_row(heads, width, c, s, ONE, target)
             else:
                 for i in range(n):
                     target[i] = heads[i]
@@ -312,7 +315,6 @@ def make_heads_back(
     is_normed, is_turned, width = weight.shape[0] > 0, cos.shape[0] > 0, n // scales.shape[1]
     added, errors = bias[first : first + n], np.empty(n, np.float32)
     d_added, d_weights = np.zeros(n, np.float32), np.zeros(n, np.float32)  # of every head
-    swapped = np.empty(n, np.float32)
     normed, along = np.empty(n, np.float32), np.empty(n, np.float32)
     scale, weights = np.empty(n, np.float32), np.empty(n, np.float32)
     for i in range(n if is_normed else 0):
@@ -323,12 +325,7 @@ def make_heads_back(
             row, target = rows[number, first : first + n], d_rows[number, first : first + n]
             if is_turned:
                 c, s = cos[b % cos.shape[0], t], sin[b % sin.shape[0], t]
-                swap_halves(above, width // 2, swapped)
-                for h in range(scales.shape[1]):
-                    start, end = h * width, (h + 1) * width
-                    head, other, error = above[start:end], swapped[start:end], errors[start:end]
-                    for i in range(width):
-                        error[i] = head[i] * c[i] - other[i] * s[i]
+                turn_row(above, width, c, s, -ONE, errors)
             else:
                 for i in range(n):
                     errors[i] = above[i]

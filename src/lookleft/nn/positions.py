@@ -90,14 +90,13 @@ class Rotation:
 
     @cached_property
     def tables(self) -> tuple[Tensor, Tensor]:
-        """As kernels read them: a head becomes head * first + (its halves swapped) * second.
+        """The same as kernels read them, float32. (B, T, K/2) each.
 
-        float32, (B, T, K) each. In a batch few positions differ, so few waves are computed.
+        In a batch few positions differ, so few waves are computed.
         """
         known, where = torch.unique(self.pos, return_inverse=True)
         angle = known.double()[:, None] * self.frequencies
-        cos, sin = angle.cos().float(), angle.sin().float()  # (P, K/2)
-        return torch.cat((cos, cos), -1)[where], torch.cat((-sin, sin), -1)[where]
+        return angle.cos().float()[where], angle.sin().float()[where]
 
     def __call__(self, x: Tensor) -> Tensor:
         cos, sin = (wave.to(x.dtype) for wave in self.waves)
