@@ -1,8 +1,9 @@
 """Matrix products in bfloat16, for processors with units for it; all else stays float32.
 
 A product reads rows and matrix rounded to 8 bits, adds up in float32, and its result, rounded
-once more, goes on as float32. Weights, gradients and everything between two products keep
-their 24 bits, so the kernels of `fused.py` stay in use. Dimensions: N rows, D and F widths.
+once more, goes on as float32; inside the branches of a block (`branch.py`) what goes from one
+product into the next stays narrow. Weights, their gradients and the residual stream keep their 24
+bits. Dimensions: N rows, D and F widths.
 """
 
 from __future__ import annotations
