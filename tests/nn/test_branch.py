@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from lookleft.config import Relative, Rotary
 from lookleft.data.batch import Batch, translation_batch
+from lookleft.errors import InputError
 from lookleft.models import EncoderDecoder, build, presets
 from lookleft.nn import branch
 from lookleft.nn.attention import capture
 from lookleft.nn.block import Block
+from lookleft.nn.branch import enter, leave
 from lookleft.nn.fused import plain_operations
-from lookleft.nn.layers import Dropout
-from lookleft.nn.narrow import narrow_products
+from lookleft.nn.heads import Part, make_heads
+from lookleft.nn.layers import Dropout, RMSNorm
+from lookleft.nn.narrow import Linear, narrow_products
 from lookleft.train.loss import batch_loss
 from lookleft.train.replicas import own_chance
 from lookleft.train.sequential import sequential_loss
@@ -139,8 +144,8 @@ def test_sequential_training_goes_the_short_way_too(entered: list[int]) -> None:
         torch.testing.assert_close(sequential_loss(model, batch, 0.1), loss)
 
 
-def test_rows_without_a_gradient_behind_them_do_not_disturb() -> None:
-    """The rows of zeros that narrow products end with: 5 and 63 positions give the same."""
+def test_rows_behind_the_last_do_not_disturb() -> None:
+    """Narrow products end with rows that stand for nothing: many here, fewer in larger batches."""
     model = network(**NEW)
     batch = translation_batch([[7, 8, 9]], [[10, 11]], 1)
     twice = translation_batch([[7, 8, 9]] * 40, [[10, 11]] * 40, 1)
@@ -164,8 +169,15 @@ def n_entered(model: EncoderDecoder, entered: list[int]) -> int:
     return len(entered)
 
 
-class Quiet(nn.Linear):
+class OtherLinear(nn.Linear):
     """Not ours: it may do anything."""
+
+
+class OtherBlock(Block):
+    """A block that adds half of what its parts find."""
+
+    def residual(self, x: Tensor, norm: nn.Module, part: Callable[[Tensor], Tensor]) -> Tensor:
+        return x + part(norm(x)) / 2
 
 
 def test_whoever_listens_to_a_module_is_called(entered: list[int]) -> None:
@@ -179,14 +191,118 @@ def test_whoever_listens_to_a_module_is_called(entered: list[int]) -> None:
     hook.remove()
     assert n_entered(model, entered) == 24
     with capture(model) as seen:
-        assert n_entered(model, entered) == 4  # keys and values of the source are not tapped
+        assert n_entered(model, entered) == 0
     assert "decoder.layers.1.cross_attention.weights" in seen
 
 
-def test_a_replaced_module_is_called(entered: list[int]) -> None:
+def test_who_listens_to_all_modules_is_called(entered: list[int]) -> None:
+    model, heard = network(**NEW), []
+    hook = register_module_forward_hook(lambda module, *_: heard.append(type(module)))
+    try:
+        assert n_entered(model, entered) == 0
+    finally:
+        hook.remove()
+    assert Linear in heard
+
+
+def replace_linear(block: Block) -> None:
+    block.feed_forward.to_out = OtherLinear(256, 128)
+
+
+def replace_norm(block: Block) -> None:
+    block.self_norm = nn.LayerNorm(128, elementwise_affine=False)
+
+
+def replace_norm_of_heads(block: Block) -> None:
+    block.self_attention.norm_q = nn.LayerNorm(32)
+
+
+def replace_forward(block: Block) -> None:
+    linear = block.cross_attention.to_q
+    linear.forward = lambda x: nn.functional.linear(x, linear.weight) * 2  # type: ignore[method-assign]
+
+
+def replace_all(block: Block) -> None:
+    block.__class__ = OtherBlock
+
+
+@pytest.mark.parametrize(
+    "replace",
+    [replace_linear, replace_norm, replace_norm_of_heads, replace_forward, replace_all],
+)
+def test_what_is_replaced_is_called(replace: Callable[[Block], None], entered: list[int]) -> None:
     model = network(**NEW)
-    block_of(model).feed_forward.to_out = Quiet(256, 128)
+    replace(block_of(model))
     assert n_entered(model, entered) == 21
+    trained = model.score(captions())
+    torch.testing.assert_close(trained, model.eval().score(captions()), rtol=1e-4, atol=1e-4)
+
+
+def test_one_missing_bias_is_zeros() -> None:
+    model, batch = network(**NEW), captions()
+    block_of(model).self_attention.to_k.bias = None
+    ours = gradients(model, batch)
+    with plain_operations():
+        assert_near(gradients(model, batch), ours, 1e-4)
+
+
+def test_frozen_matrices_get_no_gradient_and_the_others_theirs() -> None:
+    model, batch = network(**NEW), captions()
+    for parameter in block_of(model).parameters():
+        parameter.requires_grad_(parameter.ndim == 1)
+    batch_loss(model, batch, 0.1).backward()
+    ours = [p.grad for p in model.parameters() if p.requires_grad]
+    model.zero_grad(set_to_none=True)
+    with plain_operations():
+        batch_loss(model, batch, 0.1).backward()
+    assert_near(ours, [p.grad for p in model.parameters() if p.requires_grad], 1e-4)
+    assert block_of(model).feed_forward.to_out.weight.grad is None
+
+
+def test_another_default_type_changes_nothing() -> None:
+    model, batch = network(**NEW), captions()
+    ours = gradients(model, batch)
+    torch.set_default_dtype(torch.float64)
+    try:
+        for one, other in zip(gradients(model, batch), ours, strict=True):
+            assert torch.equal(one, other)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    x, rows = torch.randn(2, 3, 8), torch.randn(6, 24)
+    with pytest.raises(InputError, match=r"a norm over 9 numbers was given \(2, 3, 8\)"):
+        enter(x, RMSNorm(9, eps=1e-5), [Linear(8, 8)])
+    with pytest.raises(InputError, match=r"rows \(6, 24\) are not heads"):
+        make_heads(rows, (2, 3), [Part(5)], [Linear(8, 24)])
+    with pytest.raises(InputError, match=r"rows \(6, 24\) are not heads"):
+        make_heads(rows, (3, 3), [Part(3)], [Linear(8, 24)])
+    with pytest.raises(InputError, match="a norm over 4 numbers, heads of 8"):
+        make_heads(rows, (2, 3), [Part(3, RMSNorm(4, eps=1e-5))], [Linear(8, 24)])
+    angles = torch.randn(1, 5, 4)
+    with pytest.raises(InputError, match=r"angles of \(1, 5, 4\)"):
+        make_heads(rows, (2, 3), [Part(3, tables=(angles, angles))], [Linear(8, 24)])
+    with pytest.raises(InputError, match=r"cannot be added to \(2, 3, 8\)"):
+        leave(x, rows, Linear(24, 7), Dropout(0.0))
+
+
+def test_numbers_that_are_none_go_through_the_activation() -> None:
+    layer = block_of(network(**NEW)).feed_forward
+    with torch.no_grad():
+        layer.to_hidden.bias.zero_()
+    rows = torch.zeros(3, 256)
+    rows[0, :4] = torch.tensor([math.nan, math.inf, -math.inf, -0.0])
+    plain = layer.activation(rows)
+    torch.testing.assert_close(branch.bend(rows, layer), plain, equal_nan=True)
+
+
+def test_a_batch_of_nothing_is_nothing() -> None:
+    block = block_of(network(**NEW))
+    x = torch.zeros(0, 4, 128, requires_grad=True)
+    x_again, rows = enter(x, block.self_norm, [block.self_attention.to_q])
+    leave(x_again, rows, Linear(128, 128), Dropout(0.1)).sum().backward()
+    assert x.grad is not None
 
 
 @pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])
@@ -210,6 +326,6 @@ def test_a_second_derivative_is_refused() -> None:
 
 
 def test_dropout_that_is_off_keeps_everything() -> None:
-    x, rows, linear = torch.randn(2, 3, 8), torch.randn(2, 3, 8), branch.Linear(8, 8)
-    out = branch.leave(x.requires_grad_(), rows, linear, Dropout(0.4).eval())
+    x, rows, linear = torch.randn(2, 3, 8), torch.randn(2, 3, 8), Linear(8, 8)
+    out = leave(x.requires_grad_(), rows, linear, Dropout(0.4).eval())
     torch.testing.assert_close(out, x + linear(rows))

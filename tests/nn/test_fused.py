@@ -247,7 +247,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     watch(attention, "attend_short")
     watch(layers, "rms_norm")
-    for name in ("enter", "heads", "bend", "leave"):
+    for name in ("enter", "make_heads", "bend", "leave"):
         watch(block, name)
     return seen
 
@@ -274,7 +274,7 @@ def test_training_takes_the_kernels_and_all_else_the_plain_way(calls: list[str])
     assert calls.count("rms_norm") == 2  # behind the last layers; the others are entered
     assert calls.count("enter") == 24  # of them 4 for the source
     assert calls.count("leave") == 20
-    assert calls.count("heads") == 16
+    assert calls.count("make_heads") == 16
     assert calls.count("bend") == 8
     calls.clear()
     with torch.no_grad():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from lookleft.config import Learned, Positions, Rotary
 from lookleft.data.batch import next_token_batch
 from lookleft.errors import ConfigError
 from lookleft.models import build, presets
@@ -42,8 +43,9 @@ def test_a_precision_without_units_is_remarked_on(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # compiling warns of its own old parts
-def test_compiled_layers_keep_their_names_and_compute_the_same() -> None:
-    config = presets.gpt(30, 16, 1, 2, 32)
+@pytest.mark.parametrize("positions", [Learned(max_len=32), Rotary()])
+def test_compiled_layers_keep_their_names_and_compute_the_same(positions: Positions) -> None:
+    config = presets.gpt(30, 16, 1, 2, 32).model_copy(update={"positions": positions})
     model = build(config, torch.Generator().manual_seed(0))
     compiled = build(config, torch.Generator().manual_seed(0))
     compile_blocks(compiled, backend="aot_eager")  # traces all the same, and writes no C++
@@ -53,11 +55,11 @@ def test_compiled_layers_keep_their_names_and_compute_the_same() -> None:
         objective = Objective(precision=precision)
         losses = [objective(one, batch) for one in (model, compiled)]
         # What lies between narrow products is narrow in our kernels and wide when compiled.
-        rounding = 1e-5 if precision == "float32" else 2**-6
-        torch.testing.assert_close(losses[0], losses[1], rtol=rounding, atol=0)
+        rounding = 1e-5 if precision == "float32" else 0.02
+        torch.testing.assert_close(losses[0], losses[1], rtol=1e-5, atol=0)
         assert (losses[0] == batch_loss(model, batch)) == (precision == "float32")
         for one, loss in zip((model, compiled), losses, strict=True):
             one.zero_grad()
             loss.backward()
         for one, other in zip(model.parameters(), compiled.parameters(), strict=True):
-            assert (one.grad - other.grad).norm() <= rounding * other.grad.norm() + 1e-6
+            assert (one.grad - other.grad).norm() <= rounding * other.grad.norm() + 1e-5

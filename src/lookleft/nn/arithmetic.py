@@ -1,4 +1,6 @@
-"""What kernels compute with: exponentials, and products of small matrices as LLVM vector code.
+"""What kernels compute with: numbers in two types, exponentials, rotations, small products.
+
+Much of it is LLVM code, where a compiler's own would be slow.
 
 Matrices are float32 at addresses; strides are counted in numbers. A product is made of tiles:
 

@@ -1,20 +1,168 @@
-"""Attention of short rows as kernels: scores, softmax and mixture of a head while it is in cache.
+"""Attention of short rows as kernels: products to heads, then a head while it is in cache.
 
-`fused.py` puts them behind autograd, beside `attend`, which they must equal; all that kernels.py
-says of its kernels holds here. Dimensions: B batch, T queries, S keys, H heads, K head width.
+`heads.py` and `fused.py` put them behind autograd, beside the plain operations that they must
+equal; all that kernels.py says of its kernels holds here. Dimensions: B batch, T queries, S keys,
+H heads, K head width, M rows and C columns of a product.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from lookleft.nn.arithmetic import exponential, larger, prefetch, product
+from lookleft.nn.arithmetic import (
+    LANES,
+    exponential,
+    larger,
+    loaded,
+    prefetch,
+    product,
+    stored,
+    turn_lanes,
+)
 from lookleft.nn.compiling import inlined, kernel
 
 ZERO, ONE = np.float32(0), np.float32(1)
 LOWEST, NOTHING = np.float32(np.finfo(np.float32).min), np.float32(-np.inf)
+
+
+@inlined
+def turn_row(row: Any, width: int, cos: Any, sin: Any, sign: Any, out: Any) -> None:
+    """Each pair (head[i], head[i + K/2]) of a row of heads turned by its angle; sign -1 turns back.
+
+    row and out (H*K,), width K, cos and sin (K/2,).
+    """
+    half = width // 2
+    source, target = row.ctypes.data, out.ctypes.data
+    if half % LANES == 0:
+        for start in range(0, row.shape[0], width):
+            for i in range(0, half, LANES):
+                here, to = source + 4 * (start + i), target + 4 * (start + i)
+                turn_lanes(here, cos.ctypes.data + 4 * i, sin.ctypes.data + 4 * i, sign, half, to)
+    else:
+        for start in range(0, row.shape[0], width):
+            for i in range(half):
+                one, other = row[start + i], row[start + half + i]
+                out[start + i] = one * cos[i] - other * sin[i] * sign
+                out[start + half + i] = other * cos[i] + one * sin[i] * sign
+
+
+@kernel(
+    "void(f4[:,::1], i8, f4[::1], f4[::1], f4, f4[:,:,::1], f4[:,:,::1], f4[:,:,::1], f4[:,::1])",
+    "void(i2[:,::1], i8, f4[::1], f4[::1], f4, f4[:,:,::1], f4[:,:,::1], f4[:,:,::1], f4[:,::1])",
+)
+def make_heads(
+    rows: Any,
+    first: int,
+    bias: Any,
+    weight: Any,
+    eps: Any,
+    cos: Any,
+    sin: Any,
+    out: Any,
+    scales: Any,
+) -> None:
+    """The columns of a product from `first` on as heads: plus a bias, each head normed, turned.
+
+    rows (M, C), bias (C,), weight (K,) or, without a norm, (0,); cos and sin (B or 1, T, K/2) or,
+    without rotation, (0, 0, 0); out (B, T, H*K), scales (B * T, H). Loops are over whole rows
+    where they can be: those over one head are too short to be fast.
+    """
+    n_batch, n_positions, n = out.shape
+    is_normed, is_turned, width = weight.shape[0] > 0, cos.shape[0] > 0, n // scales.shape[1]
+    added, heads = bias[first : first + n], np.empty(n, np.float32)
+    for b in range(n_batch):
+        for t in range(n_positions):
+            number, target = b * n_positions + t, out[b, t]
+            row = rows[number, first : first + n]
+            for i in range(n):
+                heads[i] = loaded(row[i]) + added[i]
+            if is_normed:
+                for h in range(scales.shape[1]):
+                    head, total = heads[h * width : (h + 1) * width], ZERO
+                    for i in range(width):
+                        total += head[i] * head[i]
+                    scale = ONE / np.float32(math.sqrt(total / np.float32(width) + eps))
+                    for i in range(width):
+                        head[i] *= scale * weight[i]
+                    scales[number, h] = scale
+            if is_turned:
+                c, s = cos[b % cos.shape[0], t], sin[b % sin.shape[0], t]
+                turn_row(heads, width, c, s, ONE, target)
+            else:
+                for i in range(n):
+                    target[i] = heads[i]
+
+
+@kernel(
+    "void(f4[:,::1], i8, f4[::1], f4[::1], f4[:,:,::1], f4[:,:,::1], f4[:,:,::1], f4[:,::1],"
+    " f4[:,::1], f4[::1], f4[::1])",
+    "void(i2[:,::1], i8, f4[::1], f4[::1], f4[:,:,::1], f4[:,:,::1], f4[:,:,::1], f4[:,::1],"
+    " i2[:,::1], f4[::1], f4[::1])",
+)
+def make_heads_back(
+    rows: Any,
+    first: int,
+    bias: Any,
+    weight: Any,
+    cos: Any,
+    sin: Any,
+    grad: Any,
+    scales: Any,
+    d_rows: Any,
+    d_bias: Any,
+    d_weight: Any,
+) -> None:
+    """The gradients of `make_heads`, each in its columns, and by the norm's weight.
+
+    Rows of zeros behind the last position are for the caller to write.
+    """
+    n_batch, n_positions, n = grad.shape
+    is_normed, is_turned, width = weight.shape[0] > 0, cos.shape[0] > 0, n // scales.shape[1]
+    added, errors = bias[first : first + n], np.empty(n, np.float32)
+    d_added, d_weights = np.zeros(n, np.float32), np.zeros(n, np.float32)  # of every head
+    normed, along = np.empty(n, np.float32), np.empty(n, np.float32)
+    scale, weights = np.empty(n, np.float32), np.empty(n, np.float32)
+    for i in range(n if is_normed else 0):
+        weights[i] = weight[i % width]
+    for b in range(n_batch):
+        for t in range(n_positions):
+            number, above = b * n_positions + t, grad[b, t]
+            row, target = rows[number, first : first + n], d_rows[number, first : first + n]
+            if is_turned:
+                c, s = cos[b % cos.shape[0], t], sin[b % sin.shape[0], t]
+                turn_row(above, width, c, s, -ONE, errors)
+            else:
+                for i in range(n):
+                    errors[i] = above[i]
+            if is_normed:
+                for h in range(scales.shape[1]):
+                    for i in range(h * width, (h + 1) * width):
+                        scale[i] = scales[number, h]
+                for i in range(n):
+                    normed[i] = (loaded(row[i]) + added[i]) * scale[i]
+                    d_weights[i] += errors[i] * normed[i]
+                    errors[i] *= weights[i]
+                    along[i] = errors[i] * normed[i]
+                for h in range(scales.shape[1]):
+                    head, total = along[h * width : (h + 1) * width], ZERO
+                    for i in range(width):
+                        total += head[i]
+                    for i in range(width):
+                        head[i] = total / np.float32(width)
+                for i in range(n):
+                    errors[i] = (errors[i] - normed[i] * along[i]) * scale[i]
+            for i in range(n):
+                d_added[i] += errors[i]
+                target[i] = stored(errors[i], target[i])
+    for i in range(n):
+        d_bias[first + i] = d_added[i]
+    for i in range(weight.shape[0]):
+        d_weight[i] = ZERO
+        for start in range(0, n, width):
+            d_weight[i] += d_weights[start + i]
 
 
 @inlined

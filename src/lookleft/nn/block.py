@@ -13,10 +13,18 @@ from torch import Tensor, nn
 
 from lookleft.config import ModelConfig, Relative, Rotary
 from lookleft.masks import Mask
+from lookleft.nn.as_made import (
+    does_anyone_listen_to_all,
+    is_as_made,
+    is_attention_as_made,
+    is_feed_as_made,
+    is_norm_as_made,
+)
 from lookleft.nn.attention import KV, Attention, Bias, Turn, merge_heads, unturned
-from lookleft.nn.branch import Part, bend, enter, heads, is_plain, leave
+from lookleft.nn.branch import bend, enter, leave
 from lookleft.nn.cache import KVCache, Slots
 from lookleft.nn.fused import is_fusable
+from lookleft.nn.heads import Part, make_heads
 from lookleft.nn.layers import Dropout, FeedForward, RMSNorm, make_norm
 from lookleft.nn.positions import RelativeBias, RotaryPositions, Rotation, added_positions
 
@@ -72,11 +80,10 @@ class Block(nn.Module):
         self, x: Tensor, view: View, remember: Remember, source: Source | None = None
     ) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        if self.can_be_brisk(x, view):
-            return self.briskly(x, view, remember, source)
-        return self.plainly(x, view, remember, source)
+        way = self.forward_fused if self.can_fuse(x, view) else self.forward_plain
+        return way(x, view, remember, source)
 
-    def plainly(
+    def forward_plain(
         self, x: Tensor, view: View, remember: Remember, source: Source | None = None
     ) -> Tensor:
         """The block in the words of its modules."""
@@ -100,40 +107,48 @@ class Block(nn.Module):
         normed: Tensor = norm(x + self.dropout(part(x)))
         return normed
 
-    def briskly(
+    def forward_fused(
         self, x: Tensor, view: View, remember: Remember, source: Source | None = None
     ) -> Tensor:
         """The same in few passes over memory, to train on a CPU: see branch.py."""
         shape, layer = x.shape, self.self_attention
         linears = [layer.to_q, layer.to_k, layer.to_v]
         x, rows = enter(x, self.self_norm if self.is_pre else None, linears)
-        q, keys, values = heads(rows, shape, parts_of(layer, view.turn), linears)
+        q, keys, values = make_heads(rows, shape, parts_of(layer, view.turn), linears)
         seen = layer.look(q, remember(KV(keys, values)), view.mask, view.bias)
-        x = self.left(x, merge_heads(seen), layer.to_out, self.self_norm)
+        x = self.finish(x, merge_heads(seen), layer.to_out, self.self_norm)
         if source is not None:
             layer = self.cross_attention
             x, rows = enter(x, self.cross_norm if self.is_pre else None, [layer.to_q])
-            (q,) = heads(rows, shape, parts_of(layer)[:1], [layer.to_q])
+            (q,) = make_heads(rows, shape, parts_of(layer)[:1], [layer.to_q])
             seen = layer.look(q, source.kv, source.mask)
-            x = self.left(x, merge_heads(seen), layer.to_out, self.cross_norm)
+            x = self.finish(x, merge_heads(seen), layer.to_out, self.cross_norm)
         feed = self.feed_forward
         x, rows = enter(x, self.feed_norm if self.is_pre else None, feed.ways_in)
-        return self.left(x, bend(rows, feed), feed.to_out, self.feed_norm)
+        return self.finish(x, bend(rows, feed), feed.to_out, self.feed_norm)
 
-    def left(self, x: Tensor, rows: Tensor, linear: nn.Linear, norm: nn.Module) -> Tensor:
+    def finish(self, x: Tensor, rows: Tensor, linear: nn.Linear, norm: nn.Module) -> Tensor:
         """x plus what a branch made, through its norm if that comes after. (B, T, D), same."""
         x = leave(x, rows, linear, self.dropout)
         return x if self.is_pre else norm(x)
 
-    def can_be_brisk(self, x: Tensor, view: View) -> bool:
-        """Whether `briskly` gives the same: nothing here is replaced or listened to."""
-        if not (self.training and is_fusable(x) and is_known(view.turn)):
+    def can_fuse(self, x: Tensor, view: View) -> bool:
+        """Whether kernels may do the modules' work: the block is as it was made."""
+        if not (type(self) is Block and self.training and is_fusable(x) and x.ndim == 3):
             return False
-        inside = list(self.modules())[1:]  # who listens to the block itself is called
+        if not is_known(view.turn) or does_anyone_listen_to_all():
+            return False
+        norms, has_looks = [self.self_norm, self.feed_norm], True
         if self.has_cross:  # keys and values of the source are made elsewhere
-            made_before = self.cross_attention.to_k, self.cross_attention.to_v
-            inside = [module for module in inside if module not in made_before]
-        return all(is_plain(module) for module in inside)
+            norms.append(self.cross_norm)
+            has_looks = is_attention_as_made(self.cross_attention, ("to_q", "to_out"))
+        return (
+            has_looks
+            and is_attention_as_made(self.self_attention, ("to_q", "to_k", "to_v", "to_out"))
+            and is_feed_as_made(self.feed_forward)
+            and is_as_made(self.dropout, Dropout)
+            and all(is_norm_as_made(norm) for norm in norms)
+        )
 
 
 class Stack(nn.Module):
@@ -191,11 +206,17 @@ class Stack(nn.Module):
         for layer in self.layers:
             assert isinstance(layer, Block)
             attention = layer.cross_attention
-            linears = [attention.to_k, attention.to_v]
-            if self.training and is_fusable(encoded) and all(map(is_plain, linears)):
+            is_as_it_was = is_attention_as_made(attention, ("to_k", "to_v"))
+            if (
+                is_as_it_was
+                and self.training
+                and is_fusable(encoded)
+                and not does_anyone_listen_to_all()
+            ):
+                linears = [attention.to_k, attention.to_v]
                 encoded, rows = enter(encoded, None, linears)
-                found = heads(rows, encoded.shape, parts_of(attention)[1:], linears)
-                made.append(KV(*found))
+                parts = parts_of(attention)[1:]
+                made.append(KV(*make_heads(rows, encoded.shape, parts, linears)))
             else:
                 made.append(attention.keys_values(encoded))
         return made

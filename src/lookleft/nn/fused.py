@@ -2,8 +2,9 @@
 
 Each function here equals plain operations of this package, which stay in charge of everything but
 float32 training on a CPU: `nn.RMSNorm`, `attend`, and `surprise` in train/loss.py. What lies
-between the products of a block is in `branch.py`. The kernels are compiled when the first is
-needed, once for a machine.
+between the products of a block is in `branch.py`; it takes from here who may use kernels, and how
+tensors and bfloat16 are shown to them. The kernels are compiled when the first is needed, once for
+a machine.
 
 Dimensions: B batch, T queries, S keys, H heads, K head width, N rows, D width, V vocabulary.
 """
@@ -125,26 +126,35 @@ def surprise_rows(logits: Tensor, targets: Tensor, smoothing: float, rdrop: floa
 
 
 def narrow_rows(rows: Tensor, is_summed: bool = False) -> tuple[Tensor, Tensor | None]:
-    """Rows as bfloat16 and, if wanted, their float32 sum. (N, F) -> (N rounded up, F), (F,).
-
-    What is added is zeros. The library writes code for every number of rows that it meets, which
-    takes as long as a product: few numbers are met again and again.
-    """
+    """Rows as bfloat16, zeros behind them, and if wanted their sum. (N, F) -> (M, F), (F,)."""
     from lookleft.nn import kernels
 
-    n_rows = -(-rows.size(0) // ROWS_AT_ONCE) * ROWS_AT_ONCE
-    out = torch.empty((n_rows, rows.size(1)), dtype=torch.bfloat16)
-    total = torch.empty(rows.size(1) if is_summed else 0)
+    out, total = narrow_room(rows), floats(rows.size(1) if is_summed else 0)
     kernels.narrow_rows(memory(rows.contiguous()), memory(out), memory(total))
     return out, total if is_summed else None
+
+
+def narrow_room(rows: Tensor) -> Tensor:
+    """Room for these rows as bfloat16. (N, F) -> (N rounded up, F).
+
+    The library writes code for every number of rows that it meets, which takes as long as a
+    product: so few numbers are met again and again.
+    """
+    n_rows = -(-len(rows) // ROWS_AT_ONCE) * ROWS_AT_ONCE
+    return torch.empty((n_rows, rows.size(1)), dtype=torch.bfloat16, device="cpu")
+
+
+def floats(*shape: int) -> Tensor:
+    """Room for float32, whatever PyTorch's own default is."""
+    return torch.empty(shape, dtype=torch.float32, device="cpu")
 
 
 def widen_rows(rows: Tensor, n_rows: int, bias: Tensor | None = None) -> Tensor:
     """The first so many rows of bfloat16 as float32, plus a bias. (N, F), (F,) -> (n_rows, F)."""
     from lookleft.nn import kernels
 
-    out = torch.empty((n_rows, rows.size(1)))
-    added = torch.empty(0) if bias is None else copied(bias)
+    out = floats(n_rows, rows.size(1))
+    added = floats(0) if bias is None else copied(bias)
     kernels.widen_rows(memory(rows), memory(added), memory(out))
     return out
 
@@ -179,7 +189,7 @@ class _RmsNorm(torch.autograd.Function):
             scales,
             False,
             _rows(grad.contiguous()),
-            memory(torch.empty(0, x.size(-1))),
+            memory(x.new_empty(0, x.size(-1))),
             _rows(d_x),
             memory(d_weight),
             memory(torch.empty_like(weight)),
@@ -247,7 +257,7 @@ def memory(x: Tensor) -> np.ndarray[Any, Any]:
 def copied(vector: Tensor) -> Tensor:
     """A copy of a weight of few numbers, for kernels to read.
 
-    PyTorch no longer frees memory that NumPy was shown, and fsdp must free that of weights.
+    Memory that NumPy was shown cannot be resized, which is how fsdp frees that of weights.
     """
     return vector.detach().clone()
 

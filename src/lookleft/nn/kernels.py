@@ -7,11 +7,11 @@ Python's lock: the micro-batches of a step call them side by side.
 
 What a product reads or has made comes in two types, float32 or the bits of bfloat16, and every
 kernel that meets such rows is compiled for both: `loaded` and `stored` are the only places that
-know. All else is float32. Narrow rows may be followed by rows of zeros (`narrow_rows`).
+know. All else is float32. Narrow rows may be followed by others that stand for nothing and get no
+gradient (`narrow_rows`).
 
 Importing this file compiles all of them, or loads what was compiled before. Dimensions: N rows,
-M rows with those of zeros, D and F widths, C columns of a product, B batch, T positions, H heads,
-K head width.
+M rows with those behind the last, D and F widths.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from lookleft.nn.arithmetic import LANES, loaded, narrow_row, stored, turn_lanes, widen_row
+from lookleft.nn.arithmetic import loaded, narrow_row, stored, widen_row
 from lookleft.nn.compiling import inlined, kernel
 
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
@@ -188,15 +188,19 @@ def add_rows(
 ) -> None:
     """x plus rows with a bias, of which dropout leaves out what has a low byte of chance.
 
-    rows (M, D), bias (D,), x and out (N, D), chance (N * D,).
+    rows (M, D), bias (D,), x and out (N, D), chance (N * D,) or, if all are kept, (0,).
     """
-    n = x.shape[1]
+    n, is_whole = x.shape[1], chance.shape[0] == 0
     for number in range(x.shape[0]):
         row, stream, target = rows[number], x[number], out[number]
         bytes_here = chance[number * n : (number + 1) * n]
-        for i in range(n):
-            kept = scale if bytes_here[i] >= n_dropped else ZERO
-            target[i] = stream[i] + (loaded(row[i]) + bias[i]) * kept
+        if is_whole:
+            for i in range(n):
+                target[i] = stream[i] + (loaded(row[i]) + bias[i])
+        else:
+            for i in range(n):
+                kept = scale if bytes_here[i] >= n_dropped else ZERO
+                target[i] = stream[i] + (loaded(row[i]) + bias[i]) * kept
 
 
 @kernel(
@@ -207,151 +211,19 @@ def add_rows_back(
     grad: Any, chance: Any, n_dropped: Any, scale: Any, d_rows: Any, d_bias: Any
 ) -> None:
     """The gradients of `add_rows` by the rows and the bias; that by x is the gradient itself."""
-    n = grad.shape[1]
+    n, is_whole = grad.shape[1], chance.shape[0] == 0
     for i in range(n):
         d_bias[i] = ZERO
     clear_rows(d_rows, grad.shape[0])
     for number in range(grad.shape[0]):
         above, target = grad[number], d_rows[number]
         bytes_here = chance[number * n : (number + 1) * n]
-        for i in range(n):
-            error = above[i] * (scale if bytes_here[i] >= n_dropped else ZERO)
-            d_bias[i] += error
-            target[i] = stored(error, target[i])
-
-
-@inlined
-def turn_row(row: Any, width: int, cos: Any, sin: Any, sign: Any, out: Any) -> None:
-    """Each pair (head[i], head[i + K/2]) of a row of heads turned by its angle; sign -1 turns back.
-
-    row and out (H*K,), width K, cos and sin (K/2,).
-    """
-    half = width // 2
-    source, target = row.ctypes.data, out.ctypes.data
-    if half % LANES == 0:
-        for start in range(0, row.shape[0], width):
-            for i in range(0, half, LANES):
-                near, far = source + 4 * (start + i), target + 4 * (start + i)
-                turn_lanes(near, cos.ctypes.data + 4 * i, sin.ctypes.data + 4 * i, sign, half, far)
-    else:
-        for start in range(0, row.shape[0], width):
-            for i in range(half):
-                one, other = row[start + i], row[start + half + i]
-                out[start + i] = one * cos[i] - other * sin[i] * sign
-                out[start + half + i] = other * cos[i] + one * sin[i] * sign
-
-
-@kernel(
-    "void(f4[:,::1], i8, f4[::1], f4[::1], f4, f4[:,:,::1], f4[:,:,::1], f4[:,:,::1], f4[:,::1])",
-    "void(i2[:,::1], i8, f4[::1], f4[::1], f4, f4[:,:,::1], f4[:,:,::1], f4[:,:,::1], f4[:,::1])",
-)
-def make_heads(
-    rows: Any,
-    first: int,
-    bias: Any,
-    weight: Any,
-    eps: Any,
-    cos: Any,
-    sin: Any,
-    out: Any,
-    scales: Any,
-) -> None:
-    """The columns of a product from `first` on as heads: plus a bias, each head normed, turned.
-
-    rows (M, C), bias (C,), weight (K,) or, without a norm, (0,); cos and sin (B or 1, T, K/2) or,
-    without rotation, (0, 0, 0); out (B, T, H*K), scales (B * T, H). Loops are over whole rows
-    where they can be: those over one head are too short to be fast.
-    """
-    n_batch, n_positions, n = out.shape
-    is_normed, is_turned, width = weight.shape[0] > 0, cos.shape[0] > 0, n // scales.shape[1]
-    added, heads = bias[first : first + n], np.empty(n, np.float32)
-    for b in range(n_batch):
-        for t in range(n_positions):
-            number, target = b * n_positions + t, out[b, t]
-            row = rows[number, first : first + n]
+        if is_whole:
             for i in range(n):
-                heads[i] = loaded(row[i]) + added[i]
-            if is_normed:
-                for h in range(scales.shape[1]):
-                    head, total = heads[h * width : (h + 1) * width], ZERO
-                    for i in range(width):
-                        total += head[i] * head[i]
-                    scale = ONE / np.float32(math.sqrt(total / np.float32(width) + eps))
-                    for i in range(width):
-                        head[i] *= scale * weight[i]
-                    scales[number, h] = scale
-            if is_turned:
-                c, s = cos[b % cos.shape[0], t], sin[b % sin.shape[0], t]
-                turn_row(heads, width, c, s, ONE, target)
-            else:
-                for i in range(n):
-                    target[i] = heads[i]
-
-
-@kernel(
-    "void(f4[:,::1], i8, f4[::1], f4[::1], f4[:,:,::1], f4[:,:,::1], f4[:,:,::1], f4[:,::1],"
-    " f4[:,::1], f4[::1], f4[::1])",
-    "void(i2[:,::1], i8, f4[::1], f4[::1], f4[:,:,::1], f4[:,:,::1], f4[:,:,::1], f4[:,::1],"
-    " i2[:,::1], f4[::1], f4[::1])",
-)
-def make_heads_back(
-    rows: Any,
-    first: int,
-    bias: Any,
-    weight: Any,
-    cos: Any,
-    sin: Any,
-    grad: Any,
-    scales: Any,
-    d_rows: Any,
-    d_bias: Any,
-    d_weight: Any,
-) -> None:
-    """The gradients of `make_heads`, each in its columns, and by the norm's weight.
-
-    Rows of zeros behind the last position are for the caller to write.
-    """
-    n_batch, n_positions, n = grad.shape
-    is_normed, is_turned, width = weight.shape[0] > 0, cos.shape[0] > 0, n // scales.shape[1]
-    added, errors = bias[first : first + n], np.empty(n, np.float32)
-    d_added, d_weights = np.zeros(n, np.float32), np.zeros(n, np.float32)  # of every head
-    normed, along = np.empty(n, np.float32), np.empty(n, np.float32)
-    scale, weights = np.empty(n, np.float32), np.empty(n, np.float32)
-    for i in range(n if is_normed else 0):
-        weights[i] = weight[i % width]
-    for b in range(n_batch):
-        for t in range(n_positions):
-            number, above = b * n_positions + t, grad[b, t]
-            row, target = rows[number, first : first + n], d_rows[number, first : first + n]
-            if is_turned:
-                c, s = cos[b % cos.shape[0], t], sin[b % sin.shape[0], t]
-                turn_row(above, width, c, s, -ONE, errors)
-            else:
-                for i in range(n):
-                    errors[i] = above[i]
-            if is_normed:
-                for h in range(scales.shape[1]):
-                    for i in range(h * width, (h + 1) * width):
-                        scale[i] = scales[number, h]
-                for i in range(n):
-                    normed[i] = (loaded(row[i]) + added[i]) * scale[i]
-                    d_weights[i] += errors[i] * normed[i]
-                    errors[i] *= weights[i]
-                    along[i] = errors[i] * normed[i]
-                for h in range(scales.shape[1]):
-                    head, total = along[h * width : (h + 1) * width], ZERO
-                    for i in range(width):
-                        total += head[i]
-                    for i in range(width):
-                        head[i] = total / np.float32(width)
-                for i in range(n):
-                    errors[i] = (errors[i] - normed[i] * along[i]) * scale[i]
+                d_bias[i] += above[i]
+                target[i] = stored(above[i], target[i])
+        else:
             for i in range(n):
-                d_added[i] += errors[i]
-                target[i] = stored(errors[i], target[i])
-    for i in range(n):
-        d_bias[first + i] = d_added[i]
-    for i in range(weight.shape[0]):
-        d_weight[i] = ZERO
-        for start in range(0, n, width):
-            d_weight[i] += d_weights[start + i]
+                error = above[i] * (scale if bytes_here[i] >= n_dropped else ZERO)
+                d_bias[i] += error
+                target[i] = stored(error, target[i])

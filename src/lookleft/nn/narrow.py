@@ -38,6 +38,11 @@ def narrowed(x: Tensor) -> Tensor:
     return x.to(torch.bfloat16) if _is_narrow.get() and x.dtype == torch.float32 else x
 
 
+def kind_here() -> torch.dtype:
+    """The type in which products read float32 here."""
+    return torch.bfloat16 if _is_narrow.get() else torch.float32
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """What `F.linear` gives, in the precision of this place. (..., D), (F, D), (F,) -> (..., F)."""
     if not _is_narrow.get() or x.dtype != torch.float32:

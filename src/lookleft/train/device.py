@@ -48,7 +48,7 @@ def has_narrow_units(device: torch.device) -> bool:
 def computing_in(name: PrecisionName, device: torch.device) -> AbstractContextManager[object]:
     """Inside, matrix products are made in this precision; weights stay as they are.
 
-    On a CPU nothing but the products: between them are kernels that compute in float32.
+    On a CPU products and what goes from one into the next: kernels between compute in float32.
     """
     if find_precision(name, device) == "float32":
         return nullcontext()
