@@ -108,6 +108,23 @@ def test_a_model_of_one_long_text_reads_the_file_as_in_training(
     assert found["loss"] == pytest.approx(last.dev_loss, abs=8 / n_tokens)
 
 
+def test_a_model_inside_of_a_run_is_scored_as_the_run(
+    here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs, run = here / "pairs.tsv", tmp_path / "run"
+    list(Run.start(run, small_settings(pairs, train__bleu_tokenize="char")).train())
+    for model in (run, run / "model", run / "best"):
+        evaluate(here, str(model), "--src", "@src.en", "--ref", "@ref.hi", "--json")
+        assert "tok:char" in json.loads(capsys.readouterr().out)["signature"]
+
+
+def test_what_another_kind_of_model_is_scored_on_is_said(here: Path) -> None:
+    with pytest.raises(InputError, match="encoder-decoder: score it with --src FILE --ref FILE"):
+        evaluate(here, "run", "--text", "@text.txt")
+    with pytest.raises(InputError, match="decoder-only: score it with --text FILE"):
+        evaluate(here, "lm", "--src", "@src.en", "--ref", "@ref.hi", "--beam", "1")
+
+
 @pytest.mark.parametrize(
     ("words", "error", "message"),
     [

@@ -46,6 +46,31 @@ def test_init_writes_every_option_and_data_that_fits(
     assert said["counts"] == {"train": 1_800, "dev": 100, "test": 100}
 
 
+@pytest.mark.parametrize(
+    ("task", "use"),
+    [
+        ("translate", ["translate", "RUN", "I am fine.", "--beam", "1"]),
+        ("lm", ["generate", "RUN", "I am", "--max-new", "3"]),
+        ("mlm", []),
+    ],
+)
+def test_what_init_wrote_is_checked_trained_and_used(
+    task: str, use: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    demo, out = str(tmp_path / "demo"), str(tmp_path / "run")
+    call("init", demo, "--task", task)
+    short = {"train.steps": "2", "train.tokens": "256", "train.eval_sentences": "2"}
+    short |= {"text.vocab_size": "400", "model.d_model": "16", "model.d_ff": "16"}
+    call("check", demo, *as_words(short))
+    call("train", demo, "--out", out, *as_words(short))
+    said = capsys.readouterr().err
+    assert f"model in {out}/model" in said
+    if use:
+        assert f"try:  lookleft {use[0]} {out} " in said
+        call(*[out if word == "RUN" else word for word in use])
+        assert capsys.readouterr().out
+
+
 def test_init_touches_nothing_that_is_there_and_knows_its_languages(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(FileError, match="not empty"):

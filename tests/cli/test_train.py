@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from lookleft.bundle import load
-from lookleft.cli.begin import parse_words
+from lookleft.cli.begin import name_of, parse_words
 from lookleft.cli.display import live_line, plain_line
 from lookleft.cli.main import app
 from lookleft.cli.train import log
@@ -186,7 +187,7 @@ def test_a_run_leaves_its_log_command_report_card_and_verdict(
 def test_an_interrupted_run_says_how_to_go_on_and_does(
     pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = str(tmp_path / "run")
+    out, threads = str(tmp_path / "run"), torch.get_num_threads()
     files = ["--data.train", pairs, "--data.dev", pairs]
 
     def interrupt_at_two(self: Run, event: Event, *rest: object) -> Event:
@@ -197,13 +198,88 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(
     with monkeypatch.context() as patch:
         patch.setattr(Run, "_logged", interrupt_at_two)
         with pytest.raises(SystemExit) as ended:
-            run("--out", out, *files, *SMALL)
+            run("--out", out, *files, *SMALL, "--threads", str(threads))
     assert ended.value.code == 130
     told = capsys.readouterr().err
     assert "finishing this step" in told
-    assert f"continue with:  lookleft train --resume --out {out}" in told
+    assert f"continue with:  lookleft train --resume --out {out} --threads {threads}\n" in told
     run("--resume", "--out", out)
-    assert f"resuming {out} at step 2 of 3 (epoch " in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"resuming {out} at step 2 of 3 (epoch " in told
+    assert "rounded otherwise" not in told
+
+
+def test_another_number_of_threads_is_told(
+    pairs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    run("--out", str(out), "--data.train", pairs, *SMALL)
+    facts = json.loads((out / "run.json").read_text())
+    now = facts["threads"]
+    (out / "run.json").write_text(json.dumps(facts | {"threads": now + 1}))
+    run("--resume", "--out", str(out), "--train.steps", "4")
+    said = f"{now} threads, {now + 1} before: sums are rounded otherwise (--threads {now + 1})"
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error", [FileError("a disk is full"), KeyboardInterrupt(), ValueError("a fault of ours")]
+)
+def test_a_run_that_is_cut_short_says_what_is_safe_and_how_to_go_on(
+    error: BaseException,
+    pairs: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "a run"
+    go_on = f"continue with:  lookleft train --resume --out '{out}'"
+
+    def fail_at_two(self: Run, event: Event, *rest: object) -> Event:
+        if event.step == 2:
+            raise error
+        return event
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "_logged", fail_at_two)
+        with pytest.raises(type(error)):
+            run("--out", str(out), "--data.train", pairs, *SMALL)
+        assert f"stopped at step 2, nothing was saved yet; {go_on}" in capsys.readouterr().err
+        with pytest.raises(type(error)):
+            run("--resume", "--out", str(out), "--train.save-every", "1")
+        assert f"stopped at step 2, saved up to step 1; {go_on}" in capsys.readouterr().err
+        assert type(error).__name__ in (out / "train.log").read_text()
+    run("--resume", "--out", str(out))
+    assert "resuming" in capsys.readouterr().err
+
+
+def test_a_run_is_called_after_its_config_or_the_folder_of_that(tmp_path: Path) -> None:
+    assert name_of(None, "mlm").startswith("mlm-")
+    assert name_of(tmp_path / "captions.toml", "translate").startswith("captions-")
+    assert name_of(tmp_path / "lookleft.toml", "translate").startswith(f"{tmp_path.name}-")
+
+
+def test_a_run_named_as_a_config_is_not_begun_again(pairs: str, tmp_path: Path) -> None:
+    out = str(tmp_path / "run")
+    run("--out", out, "--data.train", pairs, *SMALL)
+    with pytest.raises(FileError, match=f"is a run.*lookleft train --resume --out {out};"):
+        run(out)
+
+
+def test_a_run_without_a_dev_set_has_a_report_from_its_first_save_on(
+    pairs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, real = tmp_path / "run", Run._logged
+
+    def stop_at_two(self: Run, event: Event, *rest: Any) -> Event:
+        if event.step == 2:
+            signal.raise_signal(signal.SIGINT)
+        return real(self, event, *rest)
+
+    monkeypatch.setattr(Run, "_logged", stop_at_two)
+    with pytest.raises(SystemExit):
+        run("--out", str(out), "--data.train", pairs, "--data.dev", "false", *SMALL)
+    assert "step 2" in (out / "report.html").read_text()
 
 
 def test_an_early_stop_names_the_value_that_was_not_beaten(

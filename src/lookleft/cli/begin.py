@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,14 +84,24 @@ def started(word: str | None, out: Path | None, given: dict[str, str], world: Wo
 
     file = config_file(word)
     settings = read_settings(file, given)
-    name = f"{file.stem if file else settings.task}-{time.strftime('%m%d-%H%M%S')}"
-    run = Run.start(out or Path("runs") / name, settings, world)
+    say("reading the text, learning a tokenizer ...")
+    run = Run.start(out or Path("runs") / name_of(file, settings.task), settings, world)
     say(
         f"run   {run.folder}   seed {settings.train.seed}   {run.model.n_parameters:,} parameters"
-        f"   {settings.train.device}, {torch.get_num_threads()} threads   torch {torch.__version__}"
+        f"   {run.model.device}, {torch.get_num_threads()} threads   torch {torch.__version__}"
         f"\nlog   {run.folder / 'train.log'} · metrics.jsonl      stop safely with Ctrl-C"
     )
     return run
+
+
+def name_of(file: Path | None, task: str) -> str:
+    """What a run is called if nobody says: after its config, or the folder `init` put that in."""
+    from lookleft.cli.recipes import CONFIG
+
+    name = task if file is None else file.stem
+    if file is not None and file.name == CONFIG:
+        name = file.absolute().parent.name
+    return f"{name}-{time.strftime('%m%d-%H%M%S')}"
 
 
 def resumed(folder: Path, given: dict[str, str], world: World) -> Run:
@@ -115,6 +126,7 @@ def resumed(folder: Path, given: dict[str, str], world: World) -> Run:
         words.append(f"patience {progress.n_without_gain}/{train.patience}")
     if progress.best is not None:
         words.append(f"best dev {train.choose} {progress.best:.4g}")
+    words += other_threads(folder)
     n_before = progress.position["n_processes"]
     if run.reordered:
         words.append(f"another order of data than before: {', '.join(run.reordered)} changed")
@@ -126,6 +138,26 @@ def resumed(folder: Path, given: dict[str, str], world: World) -> Run:
         )
     say(" · ".join(words))
     return run
+
+
+def other_threads(folder: Path) -> list[str]:
+    """A remark, if the last sitting of a run had another number of threads."""
+    import torch
+
+    from lookleft.train.report import read_if_there
+
+    now, before = torch.get_num_threads(), read_if_there(folder / "run.json").get("threads")
+    if before in (None, now):
+        return []
+    return [f"{now} threads, {before} before: sums are rounded otherwise (--threads {before})"]
+
+
+def way_on(run: Run, threads: int | None) -> str:
+    """The command that goes on with a run, in a sitting like this one."""
+    words = ["lookleft", "train", "--resume", "--out", str(run.folder)]
+    words += [] if threads is None else ["--threads", str(threads)]
+    command = shlex.join(words)
+    return f"torchrun, as before, -m {command}" if run.world.size > 1 else command
 
 
 def given_settings(

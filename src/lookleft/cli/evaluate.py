@@ -94,8 +94,10 @@ def evaluate(
         wrong = [name for name, value in options.items() if value is not None]
         if wrong:
             raise InputError(f"{wrong[0]} is for translations: leave it out, or --text")
+        check_family(bundle, "decoder-only", "--text")
         result = of_text(model, bundle, text)
     elif src is not None and ref is not None:
+        check_family(bundle, "encoder-decoder", "--src and --ref")
         way = tokenize or tokenize_of(model, bundle)
         check_tokenize(way)
         counting = {"tokenize": way, "lowercase": lowercase}
@@ -113,6 +115,18 @@ def evaluate(
     else:
         raise InputError("say what to score on: --src F --ref F, or --text F for a language model")
     print(json.dumps(result, ensure_ascii=False) if json_ else in_words(result))
+
+
+def check_family(bundle: Bundle, wanted: str, options: str) -> None:
+    """Raise if a model of this kind is not scored in this way."""
+    family = bundle.network.config.family
+    ways = {
+        "encoder-decoder": "score it with --src FILE --ref FILE",
+        "decoder-only": "score it with --text FILE",
+        "encoder-only": "its dev loss is in the metrics.jsonl of its run",
+    }
+    if family != wanted:
+        raise InputError(f"{options} is for {wanted} models, this one is {family}: {ways[family]}")
 
 
 def of_translations(
@@ -207,11 +221,14 @@ def tokenize_of(model: str, bundle: Bundle) -> str:
 
 
 def settings_of(model: str) -> RunSettings | None:
-    """The settings of a run folder; None for a model that came from elsewhere."""
+    """The settings of a run, or of the run that a model lies in; None for one from elsewhere."""
     from lookleft.train.settings_file import read_settings
 
-    config = Path(model) / "config.toml"
-    return read_settings(config) if config.is_file() else None
+    folder = Path(model).resolve()
+    places = [folder, folder.parent] if folder.name in ("model", "best") else [folder]
+    configs = [place / "config.toml" for place in places]
+    found = [config for config in configs if config.is_file()]
+    return read_settings(found[0]) if found else None
 
 
 def read_sides(src: Path, ref: Path) -> tuple[list[str], list[str]]:

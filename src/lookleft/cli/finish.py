@@ -54,6 +54,8 @@ def finish(run: Run) -> list[str]:
         is_from_hindi = run.settings.data.languages[0] == "hi"
         sentence = "मैं ठीक हूँ।" if is_from_hindi else "I am fine."
         lines.append(f'try:  lookleft translate {folder} "{sentence}"')
+    elif run.settings.task == "lm":
+        lines.append(f'try:  lookleft generate {folder} "Once upon a time"')
     return lines
 
 

@@ -97,6 +97,11 @@ def find_config(word: str) -> Path:
         return path
     if (path / CONFIG).is_file():  # a folder that `lookleft init` made
         return path / CONFIG
+    if (path / "config.toml").is_file():
+        raise FileError(
+            f"{word}: is a run, not a config. To go on with it: lookleft train --resume --out "
+            f"{word}; to begin another like it: {path / 'config.toml'}"
+        )
     known = find_recipes()
     # Not NAME.toml by itself: that would be a copy of the recipe, looked for in the wrong folder.
     is_recipe = path.parent == Path("recipes") and path.suffix == ".toml"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from lookleft.cli.begin import given_settings, open_run
+from lookleft.cli.begin import given_settings, open_run, way_on
 from lookleft.cli.talk import drop_output, say, use_threads
 from lookleft.errors import FileError, InputError
 from lookleft.files import append_line
@@ -103,16 +103,17 @@ def train(
             return
         if run.model.device.type == "cpu" and not are_kernels_compiled():
             say("compiling the kernels of training, once for this machine: some 10 seconds")
+        further = f"continue with:  {way_on(run, threads)}"
         with finish_step_on_interrupt() as asked:
             if world.is_main:
-                carry_out(run, asked, as_json=json_, is_plain=plain)
+                carry_out(run, asked, further, as_json=json_, is_plain=plain)
             else:
                 for _ in run.train(lambda: bool(asked)):
                     pass  # what there is to tell, process 0 tells
         if json_:
             print(json.dumps(result(run)))
         if not run.is_finished:
-            say(stopped(run))
+            say(f"{stopped(run)}\n{further}")
             sys.exit(130)
 
 
@@ -125,14 +126,22 @@ def result(run: Run) -> dict[str, object]:
     return found
 
 
-def carry_out(run: Run, asked: list[int], *, as_json: bool, is_plain: bool) -> None:
-    """Train, and write down what was typed, what happened and what came out."""
+def carry_out(run: Run, asked: list[int], further: str, *, as_json: bool, is_plain: bool) -> None:
+    """Train, and write down what was typed, what happened and what came out.
+
+    `further` says how to go on, should the run be cut short.
+    """
+    from lookleft.train.diverged import DivergedError
+
     note_command(run.folder)
     try:
         follow(run, asked, as_json=as_json, is_plain=is_plain)
-    except Exception:
-        with suppress(FileError):  # of a full disk, which may be what went wrong
-            log(run.folder, traceback.format_exc())
+    except DivergedError:  # knows a better way on
+        note_traceback(run.folder)
+        raise
+    except (Exception, KeyboardInterrupt):
+        note_traceback(run.folder)
+        say(f"{cut_short(run)}; {further}")
         raise
     if run.is_finished:
         conclude(run)
@@ -203,9 +212,17 @@ def stopped(run: Run) -> str:
     """What to say when the run was interrupted."""
     return (
         f"saved {run.folder / 'checkpoints'} at step {run.progress.step:,} (weights, optimiser, "
-        f"data position, random state)\n"
-        f"continue with:  lookleft train --resume --out {run.folder}"
+        f"data position, random state)"
     )
+
+
+def cut_short(run: Run) -> str:
+    """What is left of a run that ended in the middle of a step."""
+    from lookleft.train.checkpoint import newest_sound, step_of
+
+    found = newest_sound(run.folder / "checkpoints")
+    saved = "nothing was saved yet" if found is None else f"saved up to step {step_of(found):,}"
+    return f"stopped at step {run.progress.step:,}, {saved}"
 
 
 def nothing_left(run: Run) -> str:
@@ -234,6 +251,12 @@ def log(folder: Path, text: str, *, has_time: bool = False) -> None:
     append_line(folder / "train.log", f"{stamp}{text.rstrip()}")
 
 
+def note_traceback(folder: Path) -> None:
+    """Put the error that is being handled into train.log."""
+    with suppress(FileError):  # of a full disk, which may be what went wrong
+        log(folder, traceback.format_exc())
+
+
 def note_command(folder: Path) -> None:
     """Keep what was typed, in command.txt and in the log."""
     typed = shlex.join(["lookleft", *sys.argv[1:]])
@@ -251,7 +274,7 @@ def finish_step_on_interrupt() -> Iterator[list[int]]:
 
     def note(number: int, frame: object) -> None:
         asked.append(number)
-        print("\nfinishing this step ...", file=sys.stderr)
+        print("\nfinishing this step, then saving ... (again: stop at once)", file=sys.stderr)
         signal.signal(number, signal.default_int_handler)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}

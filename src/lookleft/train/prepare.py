@@ -15,6 +15,7 @@ from lookleft.train.data import check_usable, train_source_tokenizer, train_toke
 from lookleft.train.device import find_device, find_precision
 from lookleft.train.settings import RunSettings, model_config
 from lookleft.train.settings_file import read_settings, write_settings
+from lookleft.train.team import check_place
 from lookleft.train.track import check_trackers
 from lookleft.train.world import ALONE, World
 
@@ -36,7 +37,7 @@ def prepare(folder: Path, settings: RunSettings, n_processes: int = 1) -> None:
             f"{folder}: is not empty. To go on with it: --resume; else give another --out"
         )
     check_trackers(settings.train.track)
-    find_device(settings.train.device)
+    check_place(find_device(settings.train.device), n_processes)
     marks = fingerprint(settings.data)
     check_dev(settings)
     tokenizer = train_tokenizer(settings)

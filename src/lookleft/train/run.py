@@ -233,6 +233,7 @@ class Run:
         made = save_checkpoint(folder, self.model, self.optimizers, self.progress, world=self.world)
         if self.world.is_main:
             link_atomically(self.folder / "last", made)
+            write_report(self.folder)  # at evaluations too, which a run without a dev set has not
         return made
 
     @property

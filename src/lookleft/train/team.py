@@ -32,6 +32,15 @@ Parallel = Literal["ddp", "fsdp"]
 Loss = Callable[[AnyModel, Batch, int, torch.Generator], Tensor]
 
 
+def check_place(device: torch.device, n_processes: int) -> None:
+    """Raise if so many processes cannot train together on this kind of device."""
+    if n_processes > 1 and device.type != "cpu":
+        raise ConfigError(
+            f"{n_processes} processes on {device.type}: several processes train on the CPU only. "
+            f'Take train.device = "cpu", or one process'
+        )
+
+
 class Learner(nn.Module):
     """The loss of a micro-batch as a module: what follows gradients around hooks its forward."""
 
@@ -58,11 +67,7 @@ class Team:
         n_replicas: int = 1,  # micro-batches side by side; in a world of many always 1
         seed: int = 0,
     ) -> None:
-        if world.size > 1 and model.device.type != "cpu":
-            raise ConfigError(
-                f"{world.size} processes on {model.device.type}: several processes train on the "
-                f'CPU only. Take train.device = "cpu", or one process'
-            )
+        check_place(model.device, world.size)
         self.model, self.world, self.seed = model, world, seed
         self._replicas = Replicas(model, n_replicas if world.size == 1 else 1)
         self._learner: nn.Module = Learner(model)
