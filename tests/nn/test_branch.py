@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
 from lookleft.config import Relative, Rotary
-from lookleft.data.batch import Batch, translation_batch
+from lookleft.data.batch import Batch, pack_documents, translation_batch
 from lookleft.errors import InputError
 from lookleft.models import EncoderDecoder, build, presets
 from lookleft.nn import branch
@@ -138,10 +138,45 @@ def test_dropout_draws_the_same_bytes_both_ways() -> None:
 
 def test_sequential_training_goes_the_short_way_too(entered: list[int]) -> None:
     model, batch = network(**NEW), captions()
-    loss = sequential_loss(model, batch, 0.1)
+
+    def learned() -> list[Tensor]:
+        model.zero_grad(set_to_none=True)
+        loss = sequential_loss(model, batch, 0.1)
+        loss.backward()
+        return [loss.detach(), *(p.grad for p in model.parameters() if p.grad is not None)]
+
+    ours = learned()
     assert entered
+    assert len(ours) == 1 + len(list(model.parameters()))
     with plain_operations():
-        torch.testing.assert_close(sequential_loss(model, batch, 0.1), loss)
+        assert_near(learned(), ours, 1e-4)
+
+
+def test_packed_documents_with_a_window_and_shared_keys_go_the_short_way(
+    entered: list[int],
+) -> None:
+    config = presets.llama(60, d_model=64, n_layers=2, n_heads=4, n_kv_heads=2)
+    config = config.model_copy(update={"window": 4, "qk_norm": True})
+    model = build(config, torch.Generator().manual_seed(0)).train()
+    draw = torch.Generator().manual_seed(3)
+    rows = [
+        [torch.randint(5, 60, (n,), generator=draw).tolist() for n in lengths]
+        for lengths in ((3, 9, 2), (7, 7))
+    ]
+
+    def learned() -> list[Tensor]:
+        model.zero_grad(set_to_none=True)
+        loss = batch_loss(model, pack_documents(rows))
+        loss.backward()
+        return [
+            each.float().clone() for each in (loss.detach(), *(p.grad for p in model.parameters()))
+        ]
+
+    ours = learned()
+    assert len(entered) == 2 * 2
+    model.double()
+    assert_near(ours, learned(), 1e-4)
+    assert len(entered) == 2 * 2
 
 
 def test_rows_behind_the_last_do_not_disturb() -> None:
@@ -226,9 +261,25 @@ def replace_all(block: Block) -> None:
     block.__class__ = OtherBlock
 
 
+def replace_residual(block: Block) -> None:
+    block.residual = lambda x, norm, part: x + part(norm(x)) / 2  # type: ignore[method-assign]
+
+
+def replace_bent(block: Block) -> None:
+    block.feed_forward.bent = torch.tanh  # type: ignore[assignment, method-assign]
+
+
 @pytest.mark.parametrize(
     "replace",
-    [replace_linear, replace_norm, replace_norm_of_heads, replace_forward, replace_all],
+    [
+        replace_linear,
+        replace_norm,
+        replace_norm_of_heads,
+        replace_forward,
+        replace_all,
+        replace_residual,
+        replace_bent,
+    ],
 )
 def test_what_is_replaced_is_called(replace: Callable[[Block], None], entered: list[int]) -> None:
     model = network(**NEW)
@@ -274,17 +325,26 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
     x, rows = torch.randn(2, 3, 8), torch.randn(6, 24)
     with pytest.raises(InputError, match=r"a norm over 9 numbers was given \(2, 3, 8\)"):
         enter(x, RMSNorm(9, eps=1e-5), [Linear(8, 8)])
-    with pytest.raises(InputError, match=r"rows \(6, 24\) are not heads"):
+    with pytest.raises(InputError, match=r"rows \(6, 24\) are not \[5\] heads"):
         make_heads(rows, (2, 3), [Part(5)], [Linear(8, 24)])
-    with pytest.raises(InputError, match=r"rows \(6, 24\) are not heads"):
+    with pytest.raises(InputError, match=r"rows \(6, 24\) are not \[3\] heads"):
         make_heads(rows, (3, 3), [Part(3)], [Linear(8, 24)])
     with pytest.raises(InputError, match="a norm over 4 numbers, heads of 8"):
         make_heads(rows, (2, 3), [Part(3, RMSNorm(4, eps=1e-5))], [Linear(8, 24)])
     angles = torch.randn(1, 5, 4)
     with pytest.raises(InputError, match=r"angles of \(1, 5, 4\)"):
         make_heads(rows, (2, 3), [Part(3, tables=(angles, angles))], [Linear(8, 24)])
+    cut = Linear(24, 8)
+    cut.weight = nn.Parameter(cut.weight[:7])  # whatever it says of itself
+    for linear, given in (
+        (Linear(24, 7), rows),
+        (cut, rows),
+        (Linear(24, 8), rows.view(2, 3, 24)[:1]),
+    ):
+        with pytest.raises(InputError, match=r"cannot be added to \(2, 3, 8\)"):
+            leave(x, given, linear, Dropout(0.0))
     with pytest.raises(InputError, match=r"cannot be added to \(2, 3, 8\)"):
-        leave(x, rows, Linear(24, 7), Dropout(0.0))
+        leave(x, torch.randn(2, 4, 24), Linear(24, 8), Dropout(0.0))  # rows of another length
 
 
 def test_numbers_that_are_none_go_through_the_activation() -> None:
@@ -323,6 +383,32 @@ def test_a_second_derivative_is_refused() -> None:
     (first,) = torch.autograd.grad(batch_loss(model, captions()), x, create_graph=True)
     with pytest.raises(RuntimeError, match=r"once_differentiable|does not require grad"):
         first.square().sum().backward()
+
+
+def test_what_comes_out_of_a_block_may_be_written_into() -> None:
+    model, batch = network(**NEW), captions()
+
+    def shift(module: nn.Module, inputs: object, out: Tensor) -> Tensor:
+        return out.add_(1.0)
+
+    hook = block_of(model).register_forward_hook(shift)
+    ours = gradients(model, batch)
+    with plain_operations():
+        assert_near(gradients(model, batch), ours, 1e-4)
+    hook.remove()
+    assert not torch.allclose(gradients(model, batch)[0], ours[0])  # it did shift
+
+
+def test_biases_of_another_size_are_refused() -> None:
+    """`F.linear` adds one number to every column; kernels would read what lies behind it."""
+    x, rows, linear = torch.randn(2, 3, 8), torch.randn(6, 24), Linear(24, 8)
+    linear.bias = nn.Parameter(torch.zeros(1))
+    with pytest.raises(InputError, match=r"a bias of \(1,\) cannot be added to rows of 8 numbers"):
+        leave(x, rows, linear, Dropout(0.0))
+    wide = Linear(8, 24)
+    wide.bias = nn.Parameter(torch.zeros(1))
+    with pytest.raises(InputError, match=r"a bias of \(1,\) cannot be added to rows of 24 numbers"):
+        make_heads(rows, (2, 3), [Part(3)], [wide])
 
 
 def test_dropout_that_is_off_keeps_everything() -> None:

@@ -48,7 +48,7 @@ def is_as_made(module: nn.Module, *kinds: type[nn.Module]) -> bool:
     """A module of just these kinds on plain float32 weights, without hooks."""
     return (
         type(module) in kinds
-        and "forward" not in module.__dict__
+        and not module.__dict__.keys() & vars(type(module)).keys()  # no method of its own
         and not module._forward_hooks
         and not module._forward_pre_hooks
         and not module._backward_hooks

@@ -67,8 +67,8 @@ def make_heads(
     """The columns of a product from `first` on as heads: plus a bias, each head normed, turned.
 
     rows (M, C), bias (C,), weight (K,) or, without a norm, (0,); cos and sin (B or 1, T, K/2) or,
-    without rotation, (0, 0, 0); out (B, T, H*K), scales (B * T, H). Loops are over whole rows
-    where they can be: those over one head are too short to be fast.
+    without rotation, (0, 0, 0); out (B, T, H*K), scales (B * T, H) or, without a norm, (0, H).
+    Loops are over whole rows where they can be: those over one head are too short to be fast.
     """
     n_batch, n_positions, n = out.shape
     is_normed, is_turned, width = weight.shape[0] > 0, cos.shape[0] > 0, n // scales.shape[1]

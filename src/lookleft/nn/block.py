@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import cast
 
 from torch import Tensor, nn
 
@@ -134,16 +135,16 @@ class Block(nn.Module):
 
     def can_fuse(self, x: Tensor, view: View) -> bool:
         """Whether kernels may do the modules' work: the block is as it was made."""
-        if not (type(self) is Block and self.training and is_fusable(x) and x.ndim == 3):
+        if not (may_fuse(self, x) and x.ndim == 3 and is_known(view.turn)):
             return False
-        if not is_known(view.turn) or does_anyone_listen_to_all():
+        if type(self) is not Block or self.__dict__.keys() & vars(Block).keys():
             return False
-        norms, has_looks = [self.self_norm, self.feed_norm], True
+        norms, is_cross_as_made = [self.self_norm, self.feed_norm], True
         if self.has_cross:  # keys and values of the source are made elsewhere
             norms.append(self.cross_norm)
-            has_looks = is_attention_as_made(self.cross_attention, ("to_q", "to_out"))
+            is_cross_as_made = is_attention_as_made(self.cross_attention, ("to_q", "to_out"))
         return (
-            has_looks
+            is_cross_as_made
             and is_attention_as_made(self.self_attention, ("to_q", "to_k", "to_v", "to_out"))
             and is_feed_as_made(self.feed_forward)
             and is_as_made(self.dropout, Dropout)
@@ -204,15 +205,8 @@ class Stack(nn.Module):
         """What each layer can look at in an encoded source: computed once. (B, S, D) -> KVs."""
         made = []
         for layer in self.layers:
-            assert isinstance(layer, Block)
-            attention = layer.cross_attention
-            is_as_it_was = is_attention_as_made(attention, ("to_k", "to_v"))
-            if (
-                is_as_it_was
-                and self.training
-                and is_fusable(encoded)
-                and not does_anyone_listen_to_all()
-            ):
+            attention = cast(Block, layer).cross_attention
+            if may_fuse(layer, encoded) and is_attention_as_made(attention, ("to_k", "to_v")):
                 linears = [attention.to_k, attention.to_v]
                 encoded, rows = enter(encoded, None, linears)
                 parts = parts_of(attention)[1:]
@@ -220,6 +214,11 @@ class Stack(nn.Module):
             else:
                 made.append(attention.keys_values(encoded))
         return made
+
+
+def may_fuse(module: nn.Module, x: Tensor) -> bool:
+    """Whether kernels may work on x in this module, if its parts are as they were made."""
+    return module.training and is_fusable(x) and not does_anyone_listen_to_all()
 
 
 def parts_of(layer: Attention, turn: Turn = unturned) -> list[Part]:

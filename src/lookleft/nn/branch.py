@@ -25,8 +25,16 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from lookleft.errors import InputError
-from lookleft.nn.fused import copied, floats, memory, narrow_room, narrow_rows, widen_rows
-from lookleft.nn.heads import biases_of, or_zeros
+from lookleft.nn.fused import (
+    biases_of,
+    copied,
+    floats,
+    memory,
+    narrow_room,
+    narrow_rows,
+    or_zeros,
+    widen_rows,
+)
 from lookleft.nn.layers import Dropout, FeedForward, Norm, relu2
 from lookleft.nn.narrow import kind_here
 
@@ -34,7 +42,8 @@ from lookleft.nn.narrow import kind_here
 def enter(x: Tensor, norm: Norm | None, linears: Sequence[nn.Linear]) -> tuple[Tensor, Tensor]:
     """x itself, and its norm times all matrices, without biases. (B, T, D) -> same, (M, C).
 
-    Who adds to x later should take the first: then both gradients of x meet in one pass.
+    Who adds to x later should take the first: then both gradients of x meet in one pass. It is a
+    view of x, so nobody may write into it.
     """
     weight = None if norm is None else norm.weight
     if weight is not None and weight.shape != x.shape[-1:]:  # kernels read as they are told
@@ -58,8 +67,9 @@ def bend(rows: Tensor, layer: FeedForward) -> Tensor:
 
 def leave(x: Tensor, rows: Tensor, linear: nn.Linear, dropout: Dropout) -> Tensor:
     """x plus what the linear makes of rows, after dropout. (B, T, D), (N or M, F) -> (B, T, D)."""
-    n_rows, n_dropped = x.shape[:-1].numel(), dropout.n_dropped if dropout.training else 0
-    if linear.out_features != x.size(-1) or rows.shape[:-1].numel() < n_rows:
+    n_dropped = dropout.n_dropped if dropout.training else 0
+    has_room = rows.ndim == 2 and len(rows) >= x.shape[:-1].numel()  # rows behind the last
+    if len(linear.weight) != x.size(-1) or not (has_room or rows.shape[:-1] == x.shape[:-1]):
         raise InputError(
             f"{linear} of rows {tuple(rows.shape)} cannot be added to {tuple(x.shape)}"
         )
@@ -197,7 +207,7 @@ class _Leave(torch.autograd.Function):
         if ctx.is_narrowed:
             read = narrow_rows(read)[0]
         weight, stream = matrix.to(kind), x.contiguous().view(-1, x.size(-1))
-        out = torch.empty_like(stream)
+        out = torch.empty(x.shape, dtype=torch.float32, device="cpu")  # no view: to be written into
         kernels.add_rows(
             memory(read @ weight.mT),
             memory(or_zeros(bias, len(weight))),
@@ -205,10 +215,10 @@ class _Leave(torch.autograd.Function):
             memory(chance),
             ctx.drop[0],
             ctx.drop[1],
-            memory(out),
+            memory(out.view(stream.shape)),
         )
         ctx.save_for_backward(read, weight, chance)
-        return out.view(x.shape)
+        return out
 
     @staticmethod
     @once_differentiable

@@ -12,14 +12,14 @@ Dimensions: B batch, T queries, S keys, H heads, K head width, N rows, D width, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from lookleft.errors import InputError
@@ -157,6 +157,27 @@ def widen_rows(rows: Tensor, n_rows: int, bias: Tensor | None = None) -> Tensor:
     added = floats(0) if bias is None else copied(bias)
     kernels.widen_rows(memory(rows), memory(added), memory(out))
     return out
+
+
+def biases_of(linears: Sequence[nn.Linear]) -> Tensor | None:
+    """The biases of linears one behind the other, zeros for one that has none; None: none has."""
+    if all(linear.bias is None for linear in linears):
+        return None
+    if len(linears) == 1:
+        return linears[0].bias
+    zeros = linears[0].weight.new_zeros
+    return torch.cat(
+        [zeros(each.out_features) if each.bias is None else each.bias for each in linears]
+    )
+
+
+def or_zeros(bias: Tensor | None, n: int) -> Tensor:
+    """A bias of so many numbers for kernels to read, zeros if there is none. (n,)."""
+    if bias is None:
+        return floats(n).zero_()
+    if bias.shape != (n,):
+        raise InputError(f"a bias of {tuple(bias.shape)} cannot be added to rows of {n} numbers")
+    return copied(bias)
 
 
 class _RmsNorm(torch.autograd.Function):

@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from lookleft.errors import InputError
-from lookleft.nn.fused import copied, floats, memory
+from lookleft.nn.fused import biases_of, copied, floats, memory, or_zeros
 
 Tables = tuple[Tensor, Tensor]  # `Rotation.tables`
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """What some columns of a product become: heads, which may be normed and turned."""
 
@@ -41,7 +41,8 @@ def make_heads(
     batch, length = shape[:2]
     width, rest = divmod(rows.size(1), sum(part.n_heads for part in parts))
     if rest or len(rows) < batch * length:
-        raise InputError(f"rows {tuple(rows.shape)} are not heads {parts} of {tuple(shape)}")
+        n_heads = [part.n_heads for part in parts]
+        raise InputError(f"rows {tuple(rows.shape)} are not {n_heads} heads of {tuple(shape)}")
     for part in parts:
         if part.norm is not None and part.norm.weight.shape != (width,):
             raise InputError(f"a norm over {part.norm.weight.numel()} numbers, heads of {width}")
@@ -78,7 +79,7 @@ class _Heads(torch.autograd.Function):
         made, marks, first = [], [], 0
         for part, weight in zip(parts, weights, strict=True):
             out = floats(batch, length, part.n_heads * width)
-            scales = floats(batch * length, part.n_heads)
+            scales = floats(0 if weight is None else batch * length, part.n_heads)
             norm, eps, cos, sin = _fixed(part, weight)
             attending.make_heads(
                 memory(rows),
@@ -128,23 +129,6 @@ class _Heads(torch.autograd.Function):
             first += grad.shape[2:].numel()
             d_weights.append(None if weight is None else d_weight)
         return d_rows, d_bias if ctx.has_bias else None, None, None, *d_weights
-
-
-def biases_of(linears: Sequence[nn.Linear]) -> Tensor | None:
-    """The biases of linears one behind the other, zeros for one that has none; None: none has."""
-    if all(linear.bias is None for linear in linears):
-        return None
-    if len(linears) == 1:
-        return linears[0].bias
-    zeros = linears[0].weight.new_zeros
-    return torch.cat(
-        [zeros(each.out_features) if each.bias is None else each.bias for each in linears]
-    )
-
-
-def or_zeros(bias: Tensor | None, n: int) -> Tensor:
-    """A bias for kernels to read, zeros if there is none. (n,)."""
-    return floats(n).zero_() if bias is None else copied(bias)
 
 
 def _fixed(part: Part, weight: Tensor | None) -> tuple[Any, Any, Any, Any]:
