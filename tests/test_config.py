@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,6 +85,57 @@ def test_a_key_of_one_of_several_records_is_named_as_it_is_written() -> None:
         with pytest.raises(ConfigError) as caught:
             Outer.parse({"model": {"vocab_size": 9, "positions": positions}}, "run.toml")
         assert words in str(caught.value)
+
+
+class Inner(Frozen):
+    """A section with a name that others call otherwise."""
+
+    other_names: ClassVar[Mapping[str, str]] = {"breadth": "width"}
+    width: int = 1
+
+
+class Outer(Frozen):
+    """Two sections, and a command that tells what is in them."""
+
+    see_all: ClassVar[str] = "tell keys"
+    task: str = "lm"
+    one: Inner = Inner()
+    two: DecoderOnlyConfig = DecoderOnlyConfig(vocab_size=9)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"width": 2}, "option width; did you mean one.width ?; to see all: tell keys"),
+        ({"two": {"width": 2}}, "two.width; did you mean one.width ?; to see all: tell keys two"),
+        ({"two": {"breadth": 2}}, "did you mean one.width ?"),
+        ({"one": {"task": "lm"}}, "did you mean task ?"),
+        ({"one": {"breadth": 2}}, "did you mean one.width ?"),
+        ({"one": {"x": 2}, "two": {"y": 2}}, "; to see all: tell keys one two"),
+        ({"one": {"x": 2}, "z": 2}, "; to see all: tell keys"),
+    ],
+)
+def test_a_key_of_another_section_is_found_there(values: dict[str, object], words: str) -> None:
+    if "two" in values:
+        values = values | {"two": {"vocab_size": 9, **values["two"]}}  # type: ignore[dict-item]
+    with pytest.raises(ConfigError) as caught:
+        Outer.parse(values, "run.toml")
+    assert words in str(caught.value)
+    assert str(caught.value).endswith(words) or "to see all" not in words
+
+
+def test_a_record_without_a_command_that_tells_its_keys_names_none() -> None:
+    with pytest.raises(ConfigError) as caught:
+        DecoderOnlyConfig.parse({"vocab_size": 9, "d_modle": 2}, "run.toml")
+    assert "to see all" not in str(caught.value)
+
+
+def test_a_kind_of_positions_alone_stands_for_its_record() -> None:
+    config = DecoderOnlyConfig.parse({"vocab_size": 9, "positions": "rotary"}, "run.toml")
+    assert config.positions == Rotary()
+    for kind, words in (("spiral", "spiral"), ("learned", "positions.max_len: Field required")):
+        with pytest.raises(ConfigError, match=words):
+            DecoderOnlyConfig.parse({"vocab_size": 9, "positions": kind}, "run.toml")
 
 
 def test_scalings_and_buckets_that_would_divide_by_zero_are_refused() -> None:

@@ -5,11 +5,19 @@ What can be derived is a property, never a sentinel patched later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
 
 from lookleft.errors import ConfigError
 
@@ -25,6 +33,18 @@ Length = Annotated[int, Field(ge=1, le=MAX_LENGTH)]
 Offset = Annotated[int, Field(ge=0, le=65_536)]
 Rate = Annotated[float, Field(ge=0.0, lt=1.0)]
 
+
+def _as_list(value: object) -> object:
+    """A name alone is a list of one."""
+    if not isinstance(value, str):
+        return value
+    if value.startswith("["):  # a shell took the quotes away
+        raise ValueError('a list is written ["a", "b"]; on the command line \'["a", "b"]\'')
+    return (value,)
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_list)]
+
 Record = TypeVar("Record", bound="Frozen")
 
 
@@ -34,6 +54,21 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     other_names: ClassVar[Mapping[str, str]] = {}  # what people call a key elsewhere -> our name
+    see_all: ClassVar[str] = ""  # the command that tells all keys, or those of the sections given
+
+    @classmethod
+    def paths_of(cls, name: str) -> list[str]:
+        """Where keys called so, here or elsewhere, stand: "batch_size" -> ["train.tokens"]."""
+        found = []
+        for key, field in cls.model_fields.items():
+            sections = _records_in(field.annotation)
+            if key == cls.other_names.get(name, name) and not sections:
+                found.append(key)
+            for section in sections:
+                ours = section.other_names.get(name, name)
+                if ours in section.model_fields:
+                    found.append(f"{key}.{ours}")
+        return list(dict.fromkeys(found))
 
     @classmethod
     def parse(
@@ -49,12 +84,24 @@ class Frozen(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            faults = "; ".join(_in_words(fault, cls, place) for fault in error.errors())
-            raise ConfigError(f"{where} is no valid {cls.__name__}: {faults}") from None
+            faults = error.errors()
+            told = "; ".join(_in_words(fault, cls, place) for fault in faults)
+            told += _how_to_see_all(faults, cls)
+            raise ConfigError(f"{where} is no valid {cls.__name__}: {told}") from None
+
+
+def _how_to_see_all(faults: Sequence[Any], record: type[Frozen]) -> str:
+    """The command that tells all keys of the sections in which one is unknown, if there is one."""
+    unknown = [fault["loc"] for fault in faults if fault["type"] == "extra_forbidden"]
+    if not unknown or not record.see_all:
+        return ""
+    sections = list(dict.fromkeys(str(loc[0]) for loc in unknown))
+    is_in_sections = all(len(loc) > 1 for loc in unknown)
+    return f"; to see all: {' '.join([record.see_all, *(sections if is_in_sections else [])])}"
 
 
 def _in_words(fault: Any, record: type[Frozen], place: Callable[[str], str]) -> str:
-    """One fault of a record: which key, what is wrong, and for a misspelt key which was meant."""
+    """One fault of a record: which key, what is wrong, and which was meant, there or elsewhere."""
     owner, path = _followed(record, [str(part) for part in fault["loc"]])
     *sections, last = path or [""]
     key = ".".join(path)
@@ -65,12 +112,12 @@ def _in_words(fault: Any, record: type[Frozen], place: Callable[[str], str]) -> 
         named = f"{key}={value!r:.40}" if is_short else key
         return f"{named}{place(key)}: {said}" if key else said
     fields, others = owner.model_fields, owner.other_names
-    meant = [others[last]] if last in others else get_close_matches(last, fields, n=1)
-    hint = (
-        f"did you mean {'.'.join([*sections, meant[0]])} ?"
-        if meant
-        else f"known: {', '.join(fields)}"
-    )
+    if last in others:
+        meant = [".".join([*sections, others[last]])]
+    else:
+        near = get_close_matches(last, fields, n=1)
+        meant = record.paths_of(last) or [".".join([*sections, name]) for name in near]
+    hint = f"did you mean {' or '.join(meant)} ?" if meant else f"known: {', '.join(fields)}"
     return f"unknown option {key}{place(key)}; {hint}"
 
 
@@ -169,8 +216,15 @@ class Relative(Frozen):
         return self
 
 
+def _of_kind(value: object) -> object:
+    """A kind alone stands for the record of that kind: "rotary" -> {"kind": "rotary"}."""
+    return {"kind": value} if isinstance(value, str) else value
+
+
 Positions = Annotated[
-    NoPositions | Sinusoidal | Learned | Rotary | Relative, Field(discriminator="kind")
+    NoPositions | Sinusoidal | Learned | Rotary | Relative,
+    Field(discriminator="kind"),
+    BeforeValidator(_of_kind),
 ]
 
 

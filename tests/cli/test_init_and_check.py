@@ -71,6 +71,14 @@ def test_what_init_wrote_is_checked_trained_and_used(
         assert capsys.readouterr().out
 
 
+def test_the_comment_of_a_setting_that_is_no_single_value_shows_its_form() -> None:
+    meanings = {key.path: key.meaning for key in all_keys()}
+    assert '["a.en", "a.de"]' in meanings["data.train"]
+    assert '["tatoeba"]' in meanings["data.origins"]
+    assert '["tensorboard"]' in meanings["train.track"]
+    assert 'like "rotary"' in meanings["model.positions"]
+
+
 def test_init_touches_nothing_that_is_there_and_knows_its_languages(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(FileError, match="not empty"):

@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from lookleft.bundle import load
-from lookleft.cli.begin import name_of, parse_words
+from lookleft.cli.begin import name_of
 from lookleft.cli.display import live_line, plain_line
 from lookleft.cli.main import app
 from lookleft.cli.train import log
@@ -348,20 +348,6 @@ def test_a_misspelt_option_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"did you mean train\.warmup"):
         run("--out", str(tmp_path / "run"), "--train.warm-up", "3")
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("my.toml", "lr", "3"), "'lr' is no setting"),
-        (("--lr", "3"), "'--lr' is no setting"),
-        (("my.toml", "--tusk", "lm"), "'--tusk' is no setting"),
-        (("--train.lr",), "--train.lr needs a value"),
-    ],
-)
-def test_words_that_are_no_settings_are_refused(words: tuple[str, ...], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        parse_words(words)
 
 
 def test_a_run_can_be_ended_where_it_stands(

@@ -160,36 +160,6 @@ def way_on(run: Run, threads: int | None) -> str:
     return f"torchrun, as before, -m {command}" if run.world.size > 1 else command
 
 
-def given_settings(
-    words: tuple[str, ...], *, device: str | None, seed: int | None
-) -> tuple[str | None, dict[str, str]]:
-    """The first word, if it is no setting, and all settings: some have an option of their own."""
-    first, found = parse_words(words)
-    if device is not None:
-        found["train.device"] = device
-    if seed is not None:
-        found["train.seed"] = str(seed)
-    return first, found
-
-
-def parse_words(words: tuple[str, ...]) -> tuple[str | None, dict[str, str]]:
-    """["my.toml", "--train.lr", "3e-4", "--data.dev=x.tsv"] -> "my.toml" and two settings."""
-    rest = list(words)
-    first = rest.pop(0) if rest and not rest[0].startswith("--") else None
-    found: dict[str, str] = {}
-    while rest:
-        word = rest.pop(0)
-        name, equals, value = word.removeprefix("--").partition("=")
-        if not word.startswith("--") or ("." not in name and name != "task"):
-            raise InputError(f"{word!r} is no setting; settings look like --train.lr 3e-4")
-        if not equals:
-            if not rest:
-                raise InputError(f"--{name} needs a value")
-            value = rest.pop(0)
-        found[name] = value
-    return first, found
-
-
 def newest_run() -> Path:
     """The run that was worked on last."""
     runs = [file.parent for file in Path("runs").glob("*/config.toml")]

@@ -30,6 +30,8 @@ def check(
 ) -> int:
     """Look at a config and its data, and estimate what the run costs; nothing is kept.
 
+    All settings with their meaning: lookleft config keys
+
     Examples:
       lookleft check demo/lookleft.toml
       lookleft check multi30k-en-de --data.dir ../multi30k --model.d-model 256
@@ -49,14 +51,14 @@ def check(
     json_
         Print JSON.
     """
-    from lookleft.cli.begin import given_settings
     from lookleft.cli.recipes import find_config
     from lookleft.cli.talk import use_threads
+    from lookleft.cli.words import given_settings
     from lookleft.files import ready_to_write, write_json
     from lookleft.train.settings_file import read_settings
 
     use_threads(threads)
-    word, given = given_settings(config, device=device, seed=seed)
+    word, given = given_settings(config, check, device=device, seed=seed)
     settings = read_settings(None if word is None else find_config(word), given)
     if out is not None:
         ready_to_write(out)  # before minutes of work

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from lookleft.cli.begin import given_settings, open_run, way_on
+from lookleft.cli.begin import open_run, way_on
 from lookleft.cli.talk import drop_output, say, use_threads
+from lookleft.cli.words import given_settings
 from lookleft.errors import FileError, InputError
 from lookleft.files import append_line
 
@@ -46,6 +47,8 @@ def train(
     Without CONFIG the settings are the defaults: the built-in English-Hindi grammar. Every
     setting can be given on the command line: --train.lr 3e-4, --data.train pairs.tsv. Ctrl-C
     finishes the step, saves, and says how to go on.
+
+    All settings with their meaning: lookleft config keys
 
     Examples:
       lookleft train --out runs/en-hi
@@ -79,7 +82,7 @@ def train(
     if quiet and json_:
         raise InputError("--quiet prints nothing, --json prints everything: give one of them")
     use_threads(threads)
-    word, given = given_settings(config, device=device, seed=seed)
+    word, given = given_settings(config, train, device=device, seed=seed)
     from lookleft.nn.fused import are_kernels_compiled
     from lookleft.train.device import remark_on
     from lookleft.train.world import join_world

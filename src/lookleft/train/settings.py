@@ -12,6 +12,7 @@ from lookleft.config import (
     EncoderDecoderConfig,
     EncoderOnlyConfig,
     Frozen,
+    Names,
     Positions,
     Rate,
     Vocabulary,
@@ -40,11 +41,11 @@ class DataSettings(Frozen):
     """Where the text comes from."""
 
     dir: str | None = None  # where relative names begin; in a file, as seen from that file
-    train: Spec = PHRASES  # a .tsv, .jsonl or text file, or two parallel files
+    train: Spec = PHRASES  # a .tsv, .jsonl or text file, or two parallel ones: ["a.en", "a.de"]
     dev: Spec | Literal[False] | None = None  # the same; unset: the built-in text's own, or none
     source: str | None = None  # its language as a code, "en": then "train" may stand for train.en
     target: str | None = None  # its language as a code, "hi": then "train" may stand for train.hi
-    origins: tuple[str, ...] = ()  # only pairs that *.origin.txt beside the file says are of these
+    origins: Names = ()  # ["tatoeba"]: only pairs that are, as *.origin.txt beside the file says
     add_phrases: CountOrZero = 0  # pairs of the built-in grammar put to the file's
     document_end: str | None = None  # the line that ends a document; unset: each line is one (lm)
     stream: bool = False  # the file is one text, cut anew each epoch; line ends count (lm)
@@ -104,7 +105,7 @@ class ModelSettings(Frozen):
     d_ff: Width = 256  # width of the feed-forwards
     n_layers: Layers = 4  # of the decoder, and of the encoder unless set
     n_encoder_layers: Layers | None = None  # unset: n_layers
-    positions: Positions | None = None  # unset: sinusoids (translate), rotary (lm), learned (mlm)
+    positions: Positions | None = None  # like "rotary"; unset: sinusoidal, lm: rotary, mlm: learned
     norm: Literal["layer", "rms"] = "layer"  # "rms": Llama style
     norm_order: Literal["pre", "post"] | None = None  # unset: pre; mlm: post, as in BERT
     activation: Activation | None = None  # relu, gelu, gelu_tanh, silu, relu2; unset: by task
@@ -167,7 +168,7 @@ class TrainSettings(Frozen):
     tune_beam: int = Field(default=0, ge=0, le=64)  # whose length penalty dev chooses; 0: none
     bleu_tokenize: Tokenize | None = None  # sacreBLEU's way to cut words; unset: 13a, Hindi intl
     samples: CountOrZero = 3  # of the translated sentences, kept to be read
-    track: tuple[str, ...] = ()  # trackers besides metrics.jsonl: "tensorboard"
+    track: Names = ()  # trackers besides metrics.jsonl: ["tensorboard"]
 
     @property
     def objective(self) -> Objective:
@@ -187,6 +188,8 @@ class TrainSettings(Frozen):
 
 class RunSettings(Frozen):
     """A whole run."""
+
+    see_all: ClassVar[str] = "lookleft config keys"
 
     task: Literal["translate", "lm", "mlm"] = "translate"  # lm: next token; mlm: hidden tokens
     data: DataSettings = DataSettings()
