@@ -1,4 +1,4 @@
-"""Matrix products in bfloat16, for processors with units for it; all else stays float32.
+"""Matrix products in bfloat16, for processors with units for it.
 
 A product reads rows and matrix rounded to 8 bits, adds up in float32, and its result, rounded
 once more, goes on as float32; inside the branches of a block (`branch.py`) what goes from one
@@ -25,7 +25,7 @@ _is_narrow = ContextVar("is_narrow", default=False)
 
 @contextmanager
 def narrow_products() -> Iterator[None]:
-    """Inside, in this thread, float32 goes through `linear` in bfloat16, there and back."""
+    """Inside, in this thread, products read float32 as bfloat16, there and back."""
     token = _is_narrow.set(True)
     try:
         yield

@@ -48,7 +48,8 @@ def has_narrow_units(device: torch.device) -> bool:
 def computing_in(name: PrecisionName, device: torch.device) -> AbstractContextManager[object]:
     """Inside, matrix products are made in this precision; weights stay as they are.
 
-    On a CPU products and what goes from one into the next: kernels between compute in float32.
+    On a CPU what goes from one product into the next stays narrow too; kernels between the two
+    compute in float32.
     """
     if find_precision(name, device) == "float32":
         return nullcontext()
