@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_runs import small_settings, write_pairs, write_texts
+from small_runs import WORDS, small_settings, write_pairs, write_texts
 
 from lookleft.cli.main import app
 from lookleft.errors import FileError, InputError
@@ -85,6 +85,18 @@ def test_the_texts_of_json_lines_are_scored_not_the_json(
     evaluate(here, "lm", "--text", str(held_out), "--json")
     as_text, as_json = map(json.loads, capsys.readouterr().out.splitlines())
     assert as_json == as_text
+
+
+def test_json_lines_whose_key_is_a_language_are_scored_as_they_were_trained_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = tmp_path / "text.jsonl"
+    texts.write_text("".join(json.dumps({"en": f"{word} and two"}) + "\n" for word in WORDS))
+    changes = {"task": "lm", "data__target": "en", "train__steps": "2"}
+    list(Run.start(tmp_path / "run", small_settings(texts, **changes)).train())
+    evaluate(tmp_path, "run", "--text", "@text.jsonl", "--json")
+    n_tokens = sum(len(f"{word} and two") for word in WORDS)  # the first is given, an end is put to
+    assert json.loads(capsys.readouterr().out)["tokens"] == n_tokens
 
 
 def test_a_line_that_is_too_long_is_not_left_out_of_a_score(here: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from lookleft.cli.config import difference
 from lookleft.cli.main import app
 from lookleft.cli.recipes import find_config, find_recipes
 from lookleft.errors import FileError, InputError
-from lookleft.train.corpora import find_files, open_pairs
+from lookleft.train.corpora import find_files, open_pairs, open_texts
 from lookleft.train.keys import all_keys
 from lookleft.train.settings_file import read_settings
 from lookleft.train.survey import survey
@@ -200,6 +200,14 @@ def test_recipes_with_real_data_find_their_files(corpora: Path) -> None:
         assert settings.data.dev_set is not None
         for part in ("train", "dev"):
             assert find_files(settings.data, part)
+
+
+def test_the_recipe_for_stories_reads_each_of_them_whole(corpora: Path) -> None:
+    given = {"data.dir": str(corpora / "tinystories")}
+    settings = read_settings(find_recipes()["mlm"], given)
+    texts = [text.text for text in open_texts(settings.data, "dev")]
+    assert len(texts) == 101
+    assert not any("<|endoftext|>" in text for text in texts)
 
 
 def test_recipes_are_listed_shown_and_copied(

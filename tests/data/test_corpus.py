@@ -29,10 +29,39 @@ from lookleft.data.corpus import (
     TextLines,
     TsvPairs,
 )
+from lookleft.data.lines import count_lines
 from lookleft.errors import FileError, LookleftError
 
 PAIRS = [("I am home.", "मैं घर पर हूँ।"), ("Yes", "हाँ"), ("line\u2028sep", "a\x85b"), ("d", "ड")]
 EXPECTED = [Pair(source, target, n) for n, (source, target) in enumerate(PAIRS, start=1)]
+
+SOUND = [
+    "\n".join(f"{s}\t{t}" for s, t in PAIRS).encode(),
+    b'{"source": "a", "target": "b", "text": "c"}\n{"en": "a", "hi": "b"}\n',
+    b"One.\n\nTwo.\nEND\nEND\r\nThree.\n \n END\nFour.",
+]
+ONE_FILE: dict[str, Callable[[Path], Corpus[Any]]] = {
+    "tsv": lambda path: TsvPairs(path, max_bytes=20),
+    "tsv, empty skipped": lambda path: TsvPairs(path, skip_empty=True),
+    "json pairs": lambda path: JsonPairs(path, ("en", "hi"), max_bytes=50),
+    "json lines": lambda path: JsonLines(path, max_bytes=50),
+    "lines": lambda path: TextLines(path, max_bytes=20),
+    "documents": lambda path: TextDocuments(path, "END", max_bytes=20),
+    "documents in parts": lambda path: TextDocuments(path, "END", max_chars=4),
+}
+
+
+@st.composite
+def damaged_files(draw: st.DrawFn) -> bytes:
+    """Any bytes, or a sound file, gzipped or not, with a few bytes changed in one place."""
+    content = draw(st.binary(max_size=200) | st.sampled_from(SOUND))
+    if draw(st.booleans()):
+        content = packed(content)
+    place = draw(st.integers(0, len(content)))
+    return content[:place] + draw(st.binary(max_size=3)) + content[place + 1 :]
+
+
+damaged = damaged_files()
 
 
 def write_tsv(folder: Path, pack: Callable[[bytes], bytes]) -> Corpus[Pair]:
@@ -46,7 +75,7 @@ def write_jsonl(folder: Path, pack: Callable[[bytes], bytes]) -> Corpus[Pair]:
     file.write_bytes(
         pack("".join(json.dumps({"en": s, "hi": t}) + "\n" for s, t in PAIRS).encode())
     )
-    return JsonPairs(file, "en", "hi")
+    return JsonPairs(file, ("en", "hi"))
 
 
 def write_parallel(folder: Path, pack: Callable[[bytes], bytes]) -> Corpus[Pair]:
@@ -148,6 +177,35 @@ def test_json_lines_give_the_string_under_their_key(tmp_path: Path) -> None:
     reader = JsonLines(file, "body").read()
     assert list(reader) == [Line("a\nb", 1)]
     assert reader.summary.left_out == {EMPTY: LeftOut(2, [2, 3])}
+    file.write_text('{"body": "a", "text": "b"}\n', "utf-8")
+    assert list(JsonLines(file, "body")) == [Line("b", 1)]
+
+
+@pytest.mark.parametrize(
+    ("record", "given"),
+    [
+        ({"source": "a", "target": "b"}, ("a", "b")),
+        ({"en": "a", "hi": "b"}, ("a", "b")),
+        ({"source": "a", "target": "b", "en": "c", "hi": "d"}, ("a", "b")),
+        ({"source": "tatoeba", "en": "a", "hi": "b"}, ("a", "b")),  # where it comes from
+        ({"source": "a", "hi": "b"}, ("a", "b")),
+    ],
+)
+def test_other_keys_are_taken_where_source_and_target_are_not_both_there(
+    record: dict[str, str], given: tuple[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "x").write_text(json.dumps(record))
+    assert list(JsonPairs(tmp_path / "x", ("en", "hi"))) == [Pair(*given, 1)]
+
+
+def test_records_without_the_keys_are_told_with_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text('{"en": "a", "hi": "b"}')
+    with pytest.raises(FileError, match=r"x:1: no 'source'; its keys are 'en', 'hi'\. Do that$"):
+        list(JsonPairs(tmp_path / "x", key_remedy="Do that"))
+    with pytest.raises(FileError, match=r"no 'target'; its keys are 'en', 'hi'$"):
+        list(JsonPairs(tmp_path / "x", ("en", "de")))
+    with pytest.raises(FileError, match=r"x:1: no 'text'; its keys are 'en', 'hi'\. Do that$"):
+        list(JsonLines(tmp_path / "x", remedy="Do that"))
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
@@ -168,10 +226,15 @@ def test_lines_too_long_are_counted_and_the_rest_goes_on(
 @pytest.mark.parametrize(
     ("content", "corpus", "reason"),
     [
-        (b"a\tb\nc\n", TsvPairs, r"x:2: has 1 of the 2 columns"),
+        (b"a\tb\nc\n", TsvPairs, r'x:2: has 1 of .* name both: \["x", "OTHER"\]'),
         (b"a\tb\n \tc\n", TsvPairs, r"x:2: the source side is empty"),
         (b"a\tb\n\n", TsvPairs, r"x:2: the source and target side is empty"),
-        (b"a\tb\nab\xffc\td\n", TsvPairs, r"x:2: byte 3 of the line is 0xFF, which is not UTF-8"),
+        (
+            b"a\tb\nab\xffc\td\n",
+            TsvPairs,
+            r"x:2: byte 3 of the line is 0xFF, which is not UTF-8.* iconv -f latin1 -t utf-8 FILE",
+        ),
+        ("a\tb\n".encode("utf-16"), TsvPairs, r"x:1: byte 1 .* iconv -f utf-16 -t utf-8 FILE"),
         (b'{"source": "a", "target": ""}', JsonPairs, r"x:1: the target side is empty"),
         (b'{"source": "a"}', JsonPairs, r"x:1: no 'target'; its keys are 'source'"),
         (b'{"source": 1, "target": "b"}', JsonPairs, r"x:1: 'source' is int, not a string"),
@@ -246,18 +309,34 @@ def test_the_real_corpora_read_whole(corpora: Path) -> None:
 
 
 @settings(deadline=10_000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("kind", ONE_FILE)
 @given(data=st.data())
-def test_any_bytes_give_pairs_or_a_lookleft_error(tmp_path: Path, data: st.DataObject) -> None:
-    sound = "\n".join(f"{s}\t{t}" for s, t in PAIRS).encode()
-    kind = data.draw(st.sampled_from([TsvPairs, JsonPairs, JsonLines, TextLines]))
-    content = data.draw(st.binary(max_size=200) | st.just(sound))
-    if data.draw(st.booleans()):
-        content = gzip.compress(content)
-    place = data.draw(st.integers(0, len(content)))
-    content = content[:place] + data.draw(st.binary(max_size=3)) + content[place + 1 :]
-    (tmp_path / "x").write_bytes(content)
+def test_any_bytes_give_records_or_a_lookleft_error(
+    kind: str, tmp_path: Path, data: st.DataObject
+) -> None:
+    (tmp_path / "x").write_bytes(data.draw(damaged))
+    corpus = ONE_FILE[kind](tmp_path / "x")
     with contextlib.suppress(LookleftError):
-        list(kind(tmp_path / "x", max_bytes=20))
+        given = list(corpus)
+        assert [record.line for record in given] == sorted({record.line for record in given})
+        for record in given:  # whoever goes on behind it gets the rest
+            rest = [other for other in given if other.line > record.line]
+            assert list(corpus.read(after=record.line)) == rest
+
+
+@settings(deadline=10_000, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(source=damaged, target=damaged, skips=st.booleans())
+def test_any_bytes_in_two_files_give_pairs_or_a_lookleft_error(
+    tmp_path: Path, source: bytes, target: bytes, skips: bool
+) -> None:
+    (tmp_path / "x").write_bytes(source)
+    (tmp_path / "y").write_bytes(target)
+    corpus = ParallelPairs(tmp_path / "x", tmp_path / "y", max_bytes=20, skip_empty=skips)
+    with contextlib.suppress(LookleftError):
+        reader = corpus.read()
+        n_given = sum(1 for _ in reader)
+        left_out = sum(found.count for found in reader.summary.left_out.values())
+        assert n_given + left_out == count_lines(tmp_path / "x")
 
 
 @pytest.mark.parametrize("n_left", [95, 60, 40])

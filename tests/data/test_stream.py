@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from lookleft.data.stream import read_stream, stream_examples
-from lookleft.errors import ConfigError
+from lookleft.errors import ConfigError, LookleftError
 from lookleft.text.tokenizer import Tokenizer
 
 TEXT = "All the world's a stage,\nAnd all the men and women merely players;\n" * 3
@@ -75,3 +78,23 @@ def test_a_text_too_short_to_predict_anything_is_refused(tmp_path: Path) -> None
     path.write_text("ab", encoding="utf-8")
     with pytest.raises(ConfigError, match="too little text"):
         read_stream(path, 0.9, 1.0)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode),
+    is_packed=st.booleans(),
+    length=st.integers(1, 20),
+)
+def test_any_bytes_give_rows_that_lose_nothing_or_a_lookleft_error(
+    tmp_path: Path, tokenizer: Tokenizer, content: bytes, is_packed: bool, length: int
+) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(content) if is_packed else content)
+    with contextlib.suppress(LookleftError):
+        text = read_stream(path, 0.0, 0.8)
+        ids = tokenizer.encode(text)
+        rows = [
+            example.target for example in stream_examples(text, tokenizer, length, seed=1)(3, 0)
+        ]
+        assert ids[:1] + [token for row in rows for token in row[1:]] == ids

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from pathlib import Path
 from statistics import mean
 
@@ -23,14 +24,16 @@ TOKENIZER = Tokenizer.train(TEXTS * 20, kind="bpe", vocab_size=360)
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(
-        st.sampled_from((*TEXTS, "\u0898\u0316"))
+        st.sampled_from((*TEXTS, "\u0898\u0316", "a\u1df6\u0323"))
         | st.text(st.characters(exclude_categories=("Cs",)))
         | st.text(st.characters(categories=("Mn", "Mc", "Me")))
     )
 )
 def test_without_chance_it_is_plain_bpe(texts: list[str]) -> None:
     text = "".join(texts)
-    assert TOKENIZER.with_dropout(0.0, seed=1).encode(text) == TOKENIZER.encode(text)
+    ids = TOKENIZER.with_dropout(0.0, seed=1).encode(text)
+    assert ids == TOKENIZER.encode(text)
+    assert TOKENIZER.decode(ids) == unicodedata.normalize("NFC", text)
 
 
 def test_the_seed_and_the_text_decide_and_nothing_else_does() -> None:

@@ -47,8 +47,10 @@ def test_packed_rows_know_the_lines_of_all_their_documents() -> None:
     assert batch.inputs.shape == (2, 30)
 
 
-def test_rows_of_one_long_text_have_no_lines_to_look_at() -> None:
-    assert BatchMaker(has_lines=False)(ROWS, key="any").lines == ()
+def test_rows_of_one_long_text_are_known_by_epoch_and_number() -> None:
+    batch = BatchMaker(is_stream=True)(ROWS, key="any", epoch=2)
+    assert (batch.epoch, batch.lines) == (2, (1, 3, 8))
+    assert BatchMaker()(ROWS, key="any", epoch=2).epoch is None
 
 
 def test_rows_cut_short_predict_the_same_tokens_from_the_same_ones() -> None:

@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from lookleft.data.corpus import Line
+from lookleft.data.corpus import Line, Pair
 from lookleft.errors import ConfigError, FileError
-from lookleft.train.corpora import find_files, fingerprint, open_pairs, open_texts, texts_of
+from lookleft.train.corpora import (
+    find_files,
+    fingerprint,
+    is_read_by_language,
+    open_pairs,
+    open_texts,
+    texts_of,
+)
 from lookleft.train.settings import DataSettings, Part
 from lookleft.train.settings_file import read_settings, write_settings
 
@@ -120,6 +127,22 @@ def test_the_name_of_a_file_says_how_its_texts_are_read(folder: Path) -> None:
     assert [line.text for line in texts_of(folder / "x.txt", "--")] == ["a", "b\nc"]
     data = DataSettings(dir=str(folder), train="x.txt", document_end="--")
     assert open_texts(data, "train") == texts_of(folder / "x.txt", "--")
+
+
+def test_the_languages_are_the_keys_of_json_that_has_no_others(folder: Path) -> None:
+    (folder / "x.jsonl").write_text('{"en": "a", "hi": "b"}\n')
+    data = DataSettings(dir=str(folder), train="x.jsonl")
+    with pytest.raises(
+        FileError, match=r"its keys are 'en', 'hi'\. .* --data\.source KEY --data\."
+    ):
+        list(open_pairs(data, "train"))
+    with pytest.raises(FileError, match=r"no 'text'; .* --data\.target KEY"):
+        list(open_texts(data, "train"))
+    turned = data.model_copy(update={"source": "hi", "target": "en"})
+    assert list(open_pairs(turned, "train")) == [Pair("b", "a", 1)]
+    assert list(open_texts(turned, "train")) == [Line("a", 1)]
+    assert is_read_by_language(turned)
+    assert not is_read_by_language(turned.model_copy(update={"train": "pairs.tsv"}))
 
 
 def test_a_document_end_that_never_comes_is_refused_before_training(folder: Path) -> None:

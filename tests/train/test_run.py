@@ -245,7 +245,7 @@ def test_what_is_put_over_the_settings_stays(pairs: Path, tmp_path: Path) -> Non
         ({"data.bpe_dropout": "0.1", "text.kind": "unigram"}, "data.bpe_dropout needs"),
         ({"data.joined": "0.5", "task": "lm"}, "data.joined is for translate"),
         ({"model.positions.kind": "learned", "model.positions.max_len": "16"}, "has 16 places"),
-        ({"data.document_end": "END"}, "data.document_end is for lm"),
+        ({"data.document_end": "END"}, "data.document_end is for lm and mlm"),
         ({"train.seed": str(2**63)}, "train.seed"),
     ],
 )
@@ -278,10 +278,11 @@ def test_pairs_that_are_left_out_are_counted(pairs: Path, tmp_path: Path) -> Non
     assert str(run.read) == f"too many tokens 1 (line {n_lines + 1})"
 
 
-def test_documents_of_many_lines_are_trained_on_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("task", ["lm", "mlm"])
+def test_documents_of_many_lines_are_trained_on_whole(task: str, tmp_path: Path) -> None:
     text = tmp_path / "stories.txt"
     text.write_text("One.\nTwo.\nEND\nThree.\nEND\n" * 20)
-    changes = {"task": "lm", "data__document_end": "END", "train__eval_sentences": "0"}
+    changes = {"task": task, "data__document_end": "END", "train__eval_sentences": "0"}
     run = Run.start(tmp_path / "run", settings_for(text, **changes))
     next(iter(run.train()))
     assert run.read.n_given == 40

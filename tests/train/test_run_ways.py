@@ -243,6 +243,22 @@ def test_a_loss_that_is_no_number_names_its_lines_and_leaves_the_last_checkpoint
     assert Run.resume(tmp_path / "run").progress.step == 4
 
 
+def test_a_loss_that_is_no_number_on_one_long_text_names_rows_and_epoch(tmp_path: Path) -> None:
+    text = tmp_path / "play.txt"
+    text.write_text("one and two\n" * 20)  # fifteen rows of 16 characters: four batches an epoch
+    changes = {"task": "lm", "data.stream": "true", "data.dev": "false", "train.length": "16"}
+    run = Run.start(tmp_path / "run", settings_for({"lm": text}, changes))
+    events = run.train()
+    while next(events).step < 5:
+        pass
+    epoch = run.progress.position["epoch"]
+    assert epoch == 1
+    with torch.no_grad():
+        next(run.model.parameters()).fill_(math.nan)
+    with pytest.raises(DivergedError, match=rf"on rows \d+, .*\d of epoch {epoch} of data\.train"):
+        next(events)
+
+
 def test_weights_without_a_dev_loss_are_neither_kept_nor_saved(
     files: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -166,7 +166,10 @@ def of_text(model: str, bundle: Bundle, path: Path) -> dict[str, Any]:
         surprise = text_surprise(bundle, read_texts(path))
     else:
         data = settings.data
-        texts = [read_stream(path)] if data.stream else read_texts(path, data.document_end)
+        if data.stream:
+            texts = [read_stream(path)]
+        else:
+            texts = read_texts(path, data.document_end, data.target)
         surprise = Reading.of(settings).surprise(bundle, texts)
     return {
         "loss": surprise.loss,
@@ -239,11 +242,11 @@ def read_sides(src: Path, ref: Path) -> tuple[list[str], list[str]]:
     return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
-def read_texts(path: Path, end: str | None = None) -> list[str]:
+def read_texts(path: Path, end: str | None = None, language: str | None = None) -> list[str]:
     """The texts of a file as training reads them: lines, JSON lines, or documents."""
     from lookleft.train.corpora import texts_of
 
-    return [line.text for line in whole(texts_of(path, end), path)]
+    return [line.text for line in whole(texts_of(path, end, language), path)]
 
 
 def whole(corpus: Corpus[Record], path: Path) -> list[Record]:

@@ -62,6 +62,7 @@ class Batch:
     source: Rows | None = None  # the sentence to translate
     prefix: Tensor | None = None  # (B,) the first positions that see each other both ways
     lines: tuple[int, ...] = ()  # of the corpus, where its rows come from: for messages alone
+    epoch: int | None = None  # of one long text: then `lines` are its rows, cut anew in each
 
     @property
     def n_targets(self) -> int:

@@ -200,10 +200,11 @@ class TextDocuments(Corpus[Line]):
 
 @dataclass(frozen=True)
 class JsonLines(Corpus[Line]):
-    """The string under `key` of the JSON object on every line."""
+    """The string under `text` of the JSON object on every line, or else under `other_key`."""
 
     path: Path
-    key: str = "text"
+    other_key: str | None = None
+    remedy: str = ""  # what to do where a record has neither
     max_bytes: int = MAX_LINE_BYTES
 
     def _records(self, after: int, summary: Summary) -> Iterator[Line]:
@@ -214,7 +215,9 @@ class JsonLines(Corpus[Line]):
             if is_blank(text):
                 summary.leave_out(number, EMPTY)
                 continue
-            value = _json_string(_json_object(text, self.path, number), self.key, self.path, number)
+            found = _json_object(text, self.path, number)
+            (key,) = _keys_there(found, ("text",), (self.other_key,))
+            value = _json_string(found, key, self.path, number, self.remedy)
             if is_blank(value):
                 summary.leave_out(number, EMPTY)
             else:
@@ -272,7 +275,8 @@ class TsvPairs(_Pairs):
             if len(columns) < 2:
                 raise FileError(
                     f"{self.path}:{number}: has 1 of the 2 columns needed,"
-                    " which a tab must separate"
+                    " which a tab must separate. If the other side is a file of its own, name both:"
+                    f' ["{self.path.name}", "OTHER"]'
                 )
             yield number, (columns[0], columns[1])
 
@@ -282,11 +286,14 @@ class TsvPairs(_Pairs):
 
 @dataclass(frozen=True)
 class JsonPairs(_Pairs):
-    """The strings under two keys of the JSON object on every line."""
+    """The strings under `source` and `target` of the JSON object on every line.
+
+    Where one of these is missing, those under `other_keys`, such as "en" and "hi".
+    """
 
     path: Path
-    source_key: str = "source"
-    target_key: str = "target"
+    other_keys: tuple[str | None, str | None] = (None, None)
+    key_remedy: str = ""  # what to do where a record has neither
 
     def _sides(self, after: int) -> Iterator[tuple[int, tuple[str, str] | None]]:
         for number, text in read_lines(self.path, after=after, max_bytes=self.max_bytes):
@@ -294,8 +301,10 @@ class JsonPairs(_Pairs):
                 yield number, None if text is None else ("", "")
                 continue
             found = _json_object(text, self.path, number)
-            source = _json_string(found, self.source_key, self.path, number)
-            yield number, (source, _json_string(found, self.target_key, self.path, number))
+            one, other = _keys_there(found, ("source", "target"), self.other_keys)
+            source = _json_string(found, one, self.path, number, self.key_remedy)
+            target = _json_string(found, other, self.path, number, self.key_remedy)
+            yield number, (source, target)
 
     def _file_of(self, side: str) -> Path:
         return self.path
@@ -326,14 +335,24 @@ def _json_object(text: str, path: Path, number: int) -> dict[str, Any]:
     return parse_json(text.encode("utf-8"), where=f"{path}:{number}", max_depth=_MAX_DEPTH)
 
 
-def _json_string(found: dict[str, Any], key: str, path: Path, number: int) -> str:
+def _keys_there(
+    found: dict[str, Any], usual: tuple[str, ...], others: tuple[str | None, ...]
+) -> list[str]:
+    """The usual keys if a record has them all, else the others as far as it has those."""
+    if all(key in found for key in usual):
+        return list(usual)
+    both = zip(usual, others, strict=True)
+    return [other if other is not None and other in found else key for key, other in both]
+
+
+def _json_string(found: dict[str, Any], key: str, path: Path, number: int, remedy: str) -> str:
     value = found.get(key)
     if not isinstance(value, str):
         has = f"its keys are {', '.join(map(repr, list(found)[:_SHOWN]))}"
         reason = (
             f"{key!r} is {type(value).__name__}, not a string"
             if key in found
-            else f"no {key!r}; {has}"
+            else f"no {key!r}; {has}{remedy and f'. {remedy}'}"
         )
         raise FileError(f"{path}:{number}: {reason}")
     try:

@@ -83,11 +83,17 @@ def _read(file: IO[bytes], path: Path, number: int, line_limit: int | None = Non
         raise FileError(f"{path}: cannot be read on behind line {number:,}: {error}") from error
 
 
+def _guessed(data: bytes) -> str:
+    """What a line that is not UTF-8 may be: a file of UTF-16 begins with a mark that says so."""
+    return "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "latin1"
+
+
 def _decoded(data: bytes, path: Path, number: int) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FileError(
             f"{path}:{number}: byte {error.start + 1} of the line is"
-            f" 0x{data[error.start]:02X}, which is not UTF-8 ({error.reason})"
+            f" 0x{data[error.start]:02X}, which is not UTF-8 ({error.reason})."
+            f" To convert the file: iconv -f {_guessed(data)} -t utf-8 FILE > NEW"
         ) from error

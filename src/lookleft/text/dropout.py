@@ -16,6 +16,7 @@ from typing import Any
 import tokenizers
 
 from lookleft.errors import InputError
+from lookleft.text.nfc import take_over
 from lookleft.text.train import BYTE_PIECES
 
 _LONGEST = 128  # characters of a chunk; the loop below takes time in the square of it
@@ -51,6 +52,7 @@ class BpeDropout:
         # As the library writes it: files of other ages leave keys out, or spell merges "a b".
         backend = tokenizers.Tokenizer.from_str(content)
         parsed = json.loads(backend.to_str())
+        take_over(backend)
         model = parsed["model"]
         if model["type"] != "BPE":
             raise InputError(f"dropout leaves out merges; a {model['type']} vocabulary has none")
@@ -72,7 +74,10 @@ class BpeDropout:
         )
 
     def ids(self, text: str) -> list[int]:
-        """The ids of `text`; the same text and seed give the same ids."""
+        """The ids of `text`, which is in NFC already if the vocabulary asks for that alone.
+
+        The same text and seed give the same ids.
+        """
         key = f"{self.seed}:{text}"
         if self.backend.normalizer is not None:
             text = self.backend.normalizer.normalize_str(text)

@@ -17,6 +17,7 @@ from lookleft.errors import FileError, InputError
 from lookleft.files import make_folder, parse_json, read_bytes, write_atomically, write_json
 from lookleft.text.dropout import BpeDropout
 from lookleft.text.limits import MAX_DEPTH, MAX_FILE_BYTES, check_tokenizer_json, library_errors
+from lookleft.text.nfc import Nfc, nfc, take_over
 from lookleft.text.parts import backend_from_merges, backend_from_sentencepiece
 from lookleft.text.train import Kind, train_backend
 from lookleft.text.vocab import OWN_NAMES, Specials, read_specials
@@ -40,6 +41,7 @@ class Tokenizer:
         """Prefer `train`, `load` or `from_parts`; `content` is the text of a `tokenizer.json`."""
         self._content = content
         self._backend = _hardened(content, parse_specials=False)
+        self._is_nfc = take_over(self._backend)
         self._dropout: BpeDropout | None = None
         self._size = 1 + max(self._backend.get_vocab(with_added_tokens=True).values(), default=-1)
         self.specials = specials
@@ -55,10 +57,9 @@ class Tokenizer:
 
         `"bpe"` and `"unigram"` learn parts of words, `"char"` the commonest characters, `"byte"`
         nothing. All of them normalise to NFC, spell what they do not know in bytes, and give back
-        every text exactly: `decode(encode(text))` is the NFC form of `text`, as the `tokenizers`
-        library knows it. Its tables are those of Unicode 9. Of marks that are younger, some stay in
-        the order they came in: still the same text by Unicode's rules, and what `transformers`
-        makes of it with the same file.
+        every text exactly: `decode(encode(text))` is `unicodedata.normalize("NFC", text)`.
+        `transformers` makes the same ids with the same file, but of text that is not NFC and has
+        marks younger than Unicode 9: these it may leave in the order they came in.
         """
         with library_errors(InputError, f"training a {kind} tokenizer"):
             backend = train_backend(texts, kind=kind, vocab_size=vocab_size)
@@ -197,8 +198,9 @@ class Tokenizer:
                     "a tokenizer with dropout knows no template and parses no specials"
                 )
             with library_errors(InputError, "encoding"):
-                return self._framed(self._dropout.ids(_checked(text)), bos, eos)
-        ids: list[int] = self._encoding(text, bos, eos, template, parse_specials).ids
+                return self._framed(self._dropout.ids(self._normal(text)), bos, eos)
+        normal = self._normal(text, parse_specials)
+        ids: list[int] = self._encoding(normal, bos, eos, template, parse_specials).ids
         return self._framed(ids, bos, eos)
 
     def encode_batch(
@@ -209,7 +211,7 @@ class Tokenizer:
             return [self.encode(text, bos=bos, eos=eos) for text in texts]
         with library_errors(InputError, "encoding"):
             done = self._backend.encode_batch_fast(
-                [_checked(t) for t in texts], add_special_tokens=False
+                [self._normal(text) for text in texts], add_special_tokens=False
             )
         return [self._framed(one.ids, bos, eos) for one in done]
 
@@ -225,8 +227,11 @@ class Tokenizer:
         """The same ids, each with the span of `text` (as given, not normalised) it stands for."""
         if self._dropout is not None:
             raise InputError("a tokenizer with dropout gives no offsets")
-        encoding = self._encoding(text, bos, eos, template, parse_specials)
-        spans = _with_folded(encoding.offsets, text)
+        normal = self._normal(text, parse_specials)
+        encoding = self._encoding(normal, bos, eos, template, parse_specials)
+        spans = _with_folded(encoding.offsets, normal)
+        if normal != text:
+            spans = self._nfc[parse_specials].spans_before(spans, text)
         offsets = [*([(0, 0)] * bos), *spans, *([(len(text), len(text))] * eos)]
         return Encoded(self._framed(encoding.ids, bos, eos), offsets)
 
@@ -261,7 +266,25 @@ class Tokenizer:
 
     @functools.cached_property
     def _parsing_backend(self) -> Any:
-        return _hardened(self._content, parse_specials=True)
+        backend = _hardened(self._content, parse_specials=True)
+        take_over(backend)
+        return backend
+
+    @functools.cached_property
+    def _nfc(self) -> dict[bool, Nfc]:
+        """NFC where special tokens are text, and where they are parsed and stand apart."""
+        added = self._backend.get_added_tokens_decoder().values()
+        return {
+            parsed: Nfc.apart_from([t.content for t in added if parsed or not t.special])
+            for parsed in (False, True)
+        }
+
+    def _normal(self, text: str, parse_specials: bool = False) -> str:
+        """The text as the backend takes it: in NFC, if the vocabulary asks for that."""
+        checked = _checked(text)
+        if not self._is_nfc or nfc(checked) == checked:
+            return checked
+        return self._nfc[parse_specials].of(checked)
 
     def _encoding(
         self, text: str, bos: bool, eos: bool, template: bool, parse_specials: bool
@@ -270,7 +293,7 @@ class Tokenizer:
             raise InputError("give either template or bos and eos: a template has its own")
         backend = self._parsing_backend if parse_specials else self._backend
         with library_errors(InputError, "encoding"):
-            return backend.encode(_checked(text), add_special_tokens=template)
+            return backend.encode(text, add_special_tokens=template)
 
     def _framed(self, ids: list[int], bos: bool, eos: bool) -> list[int]:
         if bos:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, get_args
@@ -13,6 +12,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from lookleft.errors import InputError
 from lookleft.text.limits import MAX_PIECE_BYTES, MAX_PIECES
+from lookleft.text.nfc import nfc
 from lookleft.text.split import OWN_PATTERN
 from lookleft.text.vocab import OWN_NAMES
 
@@ -55,6 +55,7 @@ def train_backend(texts: Iterable[str], *, kind: Kind, vocab_size: int) -> Any:
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:
+    """The texts in NFC; what is none is an error."""
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(f"text {number} is a {type(text).__name__}, not a string")
@@ -65,11 +66,12 @@ def _checked(texts: Iterable[str]) -> Iterator[str]:
                 f"text {number} has a lone surrogate {text[error.start]!r}"
                 f" at character {error.start}"
             ) from error
-        yield text
+        yield nfc(text)
 
 
 def _assemble(model: Any) -> Any:
     backend = _splitting(model)
+    backend.normalizer = normalizers.NFC()  # for others who read the file: see nfc.py
     backend.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     backend.add_special_tokens(
         [tokenizers.AddedToken(name, special=True, normalized=False) for name in OWN_NAMES.values()]
@@ -79,7 +81,6 @@ def _assemble(model: Any) -> Any:
 
 def _splitting(model: Any) -> Any:
     backend = tokenizers.Tokenizer(model)
-    backend.normalizer = normalizers.NFC()
     backend.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(OWN_PATTERN), "isolated")
     return backend
 
@@ -97,7 +98,7 @@ def _model_of_merges(characters: list[str], merges: list[tuple[str, str]]) -> An
 def _commonest_characters(texts: Iterable[str], room: int) -> list[str]:
     counts: Counter[str] = Counter()
     for text in texts:
-        counts.update(unicodedata.normalize("NFC", text))
+        counts.update(text)
     ranked = sorted(counts, key=lambda character: (-counts[character], character))
     return sorted(ranked[:room])
 
@@ -122,7 +123,7 @@ def _learn_unigram(texts: Iterable[str], room: int) -> Any:
 
     def watched() -> Iterator[str]:
         for text in texts:
-            seen.update(unicodedata.normalize("NFC", text))
+            seen.update(text)
             yield text
 
     learner = _splitting(models.Unigram())

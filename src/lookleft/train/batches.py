@@ -18,12 +18,17 @@ class BatchMaker:
 
     start_id: int = 0  # what the decoder of a translator reads first
     cover: Cover | None = None  # of masked-token models
-    has_lines: bool = True  # False: the rows of one long text are numbered, not its lines
+    is_stream: bool = False  # the rows of one long text are numbered, in each epoch, not its lines
 
     def __call__(
-        self, items: Sequence[Example | Row], *, key: str, length: int | None = None
+        self,
+        items: Sequence[Example | Row],
+        *,
+        key: str,
+        length: int | None = None,
+        epoch: int = 0,
     ) -> Batch:
-        """The items as one batch.
+        """The items, which are of that epoch, as one batch.
 
         All chance depends on `key`, so a run that is taken up covers what it would have covered.
         With `length`, packed rows are cut to that length first; tokens and targets stay the same.
@@ -38,8 +43,8 @@ class BatchMaker:
         if length is not None:
             rows = fill_rows(cut_documents(documents, length), length)
         batch = pack_documents([[document.target for document in row] for row in rows])
-        named = documents if self.has_lines else []
-        return replace(batch, lines=tuple(sorted({document.line for document in named})))
+        lines = tuple(sorted({document.line for document in documents}))
+        return replace(batch, lines=lines, epoch=epoch if self.is_stream else None)
 
     def _of_examples(self, examples: Sequence[Example], key: str) -> Batch:
         targets = [example.target for example in examples]

@@ -29,6 +29,8 @@ from lookleft.errors import ConfigError, FileError
 from lookleft.train.settings import PHRASES, DataSettings, Part, RunSettings, Spec
 
 REMEDY = "Fix the line, or leave such pairs out: --data.skip-empty true"
+WHICH_SIDES = "Say which are source and target: --data.source KEY --data.target KEY"
+WHICH_TEXT = "Say which is the text: --data.target KEY"
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ def open_pairs(data: DataSettings, part: Part) -> Corpus[Pair]:
     if len(files) == 2:
         pairs = ParallelPairs(source=files[0], target=files[1], **empty)
     elif ".jsonl" in files[0].suffixes:
-        pairs = JsonPairs(path=files[0], **empty)
+        keys = (data.source, data.target)
+        pairs = JsonPairs(path=files[0], other_keys=keys, key_remedy=WHICH_SIDES, **empty)
     else:
         pairs = TsvPairs(path=files[0], **empty)
     if data.origins:
@@ -82,7 +85,7 @@ def open_pairs(data: DataSettings, part: Part) -> Corpus[Pair]:
 
 def open_texts(data: DataSettings, part: Part) -> Corpus[Line]:
     """The texts to train on, or to measure on: one a line, or with a line that ends each."""
-    texts = texts_of(_text_file(data, part), data.document_end)
+    texts = texts_of(_text_file(data, part), data.document_end, data.target)
     # Only what is trained on: a dev set may well be a single document.
     if part == "train" and isinstance(texts, TextDocuments) and not texts.has_end():
         raise ConfigError(
@@ -93,10 +96,13 @@ def open_texts(data: DataSettings, part: Part) -> Corpus[Line]:
     return texts
 
 
-def texts_of(path: Path, end: str | None = None) -> Corpus[Line]:
-    """The texts of a file: strings of JSON, or lines, or documents that a line `end` ends."""
+def texts_of(path: Path, end: str | None = None, language: str | None = None) -> Corpus[Line]:
+    """The texts of a file: strings of JSON, or lines, or documents that a line `end` ends.
+
+    Where JSON has no `text`, the code of the language is the key.
+    """
     if ".jsonl" in path.suffixes:
-        return JsonLines(path=path)
+        return JsonLines(path=path, other_key=language, remedy=WHICH_TEXT)
     return TextLines(path=path) if end is None else TextDocuments(path=path, end=end)
 
 
@@ -152,7 +158,7 @@ def find_files(data: DataSettings, part: Part) -> list[Path]:
 def is_read_by_language(data: DataSettings) -> bool:
     """Whether data.source and data.target decide what is read, and are not mere names."""
     is_stem = isinstance(data.train, str) and len(find_files(data, "train")) == 2
-    return is_stem or data.has_phrases
+    return is_stem or data.has_phrases or data.is_json
 
 
 def fingerprint(data: DataSettings) -> dict[str, str]:

@@ -146,7 +146,7 @@ def _reading(
 def batch_maker(settings: RunSettings, tokenizer: Tokenizer, start_id: int) -> BatchMaker:
     """What makes tensors of the items of a feed in this run."""
     cover = cover_for(tokenizer) if settings.task == "mlm" else None
-    return BatchMaker(start_id, cover, has_lines=not settings.data.stream)
+    return BatchMaker(start_id, cover, is_stream=settings.data.stream)
 
 
 def _texts(settings: RunSettings) -> Iterator[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import torch
@@ -28,19 +30,35 @@ def what_happened(
     is_bad = [not math.isfinite(loss) for loss in losses]
     is_norm_alone = not world.is_any(any(is_bad))
     blamed = [batch for batch, bad in zip(group, is_bad, strict=True) if bad or is_norm_alone]
-    lines = sorted({line for batch in blamed for line in batch.lines})
-    told = torch.tensor([len(lines), *lines, *[0] * _LINES_SHOWN][: _LINES_SHOWN + 1])
-    found = [row.tolist() for row in world.gather(told)]  # lines in all, and the first of them
-    shown = sorted(line for n, *some in found for line in some[:n])[:_LINES_SHOWN]
+    places = sorted({(batch.epoch or 0, line) for batch in blamed for line in batch.lines})
+    first = [number for place in places[:_LINES_SHOWN] for number in place]
+    told = torch.tensor([len(places), *first, *[0] * (2 * _LINES_SHOWN - len(first))])
+    found = [row.tolist() for row in world.gather(told)]  # how many in all, and the first of them
+    shown = sorted(
+        place for n, *some in found for place in list(zip(some[::2], some[1::2], strict=True))[:n]
+    )[:_LINES_SHOWN]
     total = world.total(sum(losses))[0]
     n_more = sum(n for n, *_ in found) - len(shown)
     more = f" and {n_more} more" if n_more else ""
-    where = f" on lines {', '.join(map(str, shown))}{more} of data.train"
-    advice = "Look at those texts, lower train.lr," if shown else "Lower train.lr"
+    is_stream = any(batch.epoch is not None for batch in group)
+    where = f" on {_in_words(shown, is_stream=is_stream)}{more} of data.train"
+    can_look = shown and not is_stream  # nobody has the rows of a stream before him
+    advice = "Look at those texts, lower train.lr," if can_look else "Lower train.lr"
     return (
         f"step {step}: the loss is {total} and the norm of its gradient {norm}"
         f"{where if shown else ''}; the step was not taken. {advice} or lengthen train.warmup"
     )
+
+
+def _in_words(places: Sequence[tuple[int, int]], *, is_stream: bool) -> str:
+    """Lines, or, of one long text, the rows of each epoch."""
+    epochs = {
+        epoch: ", ".join(str(line) for _, line in those)
+        for epoch, those in groupby(places, key=itemgetter(0))
+    }
+    if not is_stream:
+        return "".join(f"lines {lines}" for lines in epochs.values())
+    return " and ".join(f"rows {rows} of epoch {epoch}" for epoch, rows in epochs.items())
 
 
 def way_back(

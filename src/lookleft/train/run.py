@@ -288,10 +288,12 @@ class Run:
             while not self.is_finished:
                 step, warmup = self.progress.step, train.length_warmup
                 length = row_length(step, length=train.length, warmup=warmup)
-                yield [
-                    make(next(feed), key=f"{train.seed} {feed.position}{place}", length=length)
-                    for _ in range(train.accumulate)
-                ]
+                group = []
+                for _ in range(train.accumulate):
+                    epoch, items = feed.position.epoch, next(feed)
+                    key = f"{train.seed} {feed.position}{place}"
+                    group.append(make(items, key=key, length=length, epoch=epoch))
+                yield group
 
         steps = train_steps(
             self.model,

@@ -43,11 +43,11 @@ class DataSettings(Frozen):
     dir: str | None = None  # where relative names begin; in a file, as seen from that file
     train: Spec = PHRASES  # a .tsv, .jsonl or text file, or two parallel ones: ["a.en", "a.de"]
     dev: Spec | Literal[False] | None = None  # the same; unset: the built-in text's own, or none
-    source: str | None = None  # its language as a code, "en": then "train" may stand for train.en
-    target: str | None = None  # its language as a code, "hi": then "train" may stand for train.hi
+    source: str | None = None  # language code, "en": also the end of a file train.en, a .jsonl key
+    target: str | None = None  # language code, "hi": also the end of a file train.hi, a .jsonl key
     origins: Names = ()  # ["tatoeba"]: only pairs that are, as *.origin.txt beside the file says
     add_phrases: CountOrZero = 0  # pairs of the built-in grammar put to the file's
-    document_end: str | None = None  # the line that ends a document; unset: each line is one (lm)
+    document_end: str | None = None  # line that ends a document; unset: each is one (lm, mlm)
     stream: bool = False  # the file is one text, cut anew each epoch; line ends count (lm)
     dev_share: Rate = 0.0  # of a stream: so much of its end is kept apart to measure on
     skip_empty: bool = False  # leave out, and count, pairs with an empty side
@@ -81,6 +81,11 @@ class DataSettings(Frozen):
     def has_phrases(self) -> bool:
         """Whether any of it is the built-in text."""
         return PHRASES in (self.train, self.dev) or self.add_phrases > 0
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is a file of JSON lines."""
+        return ".jsonl" in str(self.train)
 
     @property
     def phrases_to_english(self) -> bool:
@@ -212,7 +217,7 @@ class RunSettings(Frozen):
     def _settings_go_together(self) -> Self:
         train, is_mlm = self.train, self.task == "mlm"
         has_moving_dropout = train.dropout_warmup > 0 or train.dropout_fade > 0
-        has_ends, is_json = self.data.document_end is not None, ".jsonl" in str(self.data.train)
+        has_ends, is_json = self.data.document_end is not None, self.data.is_json
         is_sequential, peeks = train.mode == "sequential", self.model.mask == "none"
         is_scored = self.task == "translate" and train.eval_sentences > 0
         is_cut_by_bpe = self.task == "translate" and self.text.kind == "bpe"
@@ -284,7 +289,7 @@ class RunSettings(Frozen):
                 f"{' and '.join(named)}: data.source and data.target are en and hi, or hi and en",
             ),
             (self.data.stream and self.task != "lm", "data.stream is for lm"),
-            (has_ends and self.task != "lm", "data.document_end is for lm"),
+            (has_ends and self.task == "translate", "data.document_end is for lm and mlm"),
             (has_ends and self.data.stream, "give either data.document_end or data.stream"),
             (
                 has_ends and is_json,

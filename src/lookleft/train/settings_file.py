@@ -17,6 +17,7 @@ from lookleft.train.settings import RunSettings
 from lookleft.train.where import line_of
 
 _MAX_BYTES = 1_000_000
+_MAX_BITS = 64  # of an integer, by the definition of TOML
 
 
 def read_settings(path: Path | None, overrides: Mapping[str, str] | None = None) -> RunSettings:
@@ -26,14 +27,15 @@ def read_settings(path: Path | None, overrides: Mapping[str, str] | None = None)
     if path is not None:
         try:
             text_of_file = read_bytes(path, max_bytes=_MAX_BYTES).decode("utf-8-sig")
-            values = tomllib.loads(text_of_file)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            values = _read_toml(text_of_file)
+        except ValueError as error:  # not UTF-8 either
             raise ConfigError(f"{path}: is no valid TOML: {error}") from error
         except RecursionError as error:
             raise ConfigError(f"{path}: is no valid TOML: it is nested too deeply") from error
         _begin_at(path.parent, values)
     given = {key.replace("-", "_"): text for key, text in (overrides or {}).items()}
     for key, text in given.items():
+        _check_utf8(text, f"--{key}")
         *sections, name = key.split(".")
         place = values
         for section in sections:
@@ -55,11 +57,39 @@ def read_settings(path: Path | None, overrides: Mapping[str, str] | None = None)
     return RunSettings.parse(values, str(path or "the settings"), place_of)
 
 
+def _read_toml(text: str) -> dict[str, Any]:
+    """What a TOML text says; a ValueError if it is none, or has an integer that TOML cannot hold.
+
+    Python reads one of any size, and then refuses to print it.
+    """
+    values = tomllib.loads(text)
+    rest: list[Any] = [values]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, dict | list):
+            rest += value.values() if isinstance(value, dict) else value
+        elif isinstance(value, int) and value.bit_length() > _MAX_BITS:
+            raise ValueError(f"it has an integer of {value.bit_length():,} bits")
+    return values
+
+
 def _begin_at(folder: Path, values: dict[str, Any]) -> None:
     """Make data.dir absolute, so that it means the same from wherever the run is taken up."""
     data = values.get("data")
     if isinstance(data, dict) and isinstance(data.get("dir"), str):
-        data["dir"] = str((folder / data["dir"]).resolve())
+        try:
+            data["dir"] = str((folder / data["dir"]).resolve())
+        except (ValueError, RuntimeError) as error:  # a NUL in it, or a link that leads to itself
+            raise ConfigError(f"data.dir: {data['dir']!r} is no folder: {error}") from error
+        _check_utf8(data["dir"], "data.dir")
+
+
+def _check_utf8(text: str, where: str) -> None:
+    """Raise for a name that no file of settings could hold."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{where}: {text!r} is not UTF-8") from error
 
 
 def write_settings(settings: RunSettings, path: Path) -> None:
@@ -74,8 +104,8 @@ def _typed(text: str, key: str) -> Any:
     So is what only looks like a number or a date where a string is wanted: a folder named 2026.
     """
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+        value = _read_toml(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
         return text
     return text if not _is_taken(value, key) and _is_taken(text, key) else value
 
