@@ -187,7 +187,6 @@ def test_every_recipe_is_a_valid_config_that_says_what_it_is(name: str) -> None:
 def test_recipes_with_real_data_find_their_files(corpora: Path) -> None:
     folders = {
         "multi30k-en-de": "multi30k",
-        "multi30k-en-de-best": "multi30k",
         "multi30k-en-fr": "multi30k",
         "en-hi": "en-hi",
         "shakespeare-char": "tinyshakespeare",
