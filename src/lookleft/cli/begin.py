@@ -84,8 +84,7 @@ def started(word: str | None, out: Path | None, given: dict[str, str], world: Wo
 
     file = config_file(word)
     settings = read_settings(file, given)
-    say("reading the text, learning a tokenizer ...")
-    run = Run.start(out or Path("runs") / name_of(file, settings.task), settings, world)
+    run = Run.start(out or Path("runs") / name_of(file, settings.task), settings, world, say)
     say(
         f"run   {run.folder}   seed {settings.train.seed}   {run.model.n_parameters:,} parameters"
         f"   {run.model.device}, {torch.get_num_threads()} threads   torch {torch.__version__}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from lookleft.bundle import SOURCE_FOLDER
@@ -19,11 +20,20 @@ from lookleft.train.team import check_place
 from lookleft.train.track import check_trackers
 from lookleft.train.world import ALONE, World
 
+Tell = Callable[[str], None]
 
-def prepare(folder: Path, settings: RunSettings, n_processes: int = 1) -> None:
+
+def say_nothing(line: str) -> None:
+    """Where nobody looks, nothing is told."""
+
+
+def prepare(
+    folder: Path, settings: RunSettings, n_processes: int = 1, tell: Tell = say_nothing
+) -> None:
     """Make the folder of a run with all that its processes need: settings, tokenizer, data marks.
 
-    All that can be wrong is tried before: a wrong setting leaves nothing behind.
+    All that can be wrong is tried before: a wrong setting leaves nothing behind. What takes long is
+    told.
     """
     folder = folder.absolute()  # "." has no name that another could be made of
     try:
@@ -40,6 +50,7 @@ def prepare(folder: Path, settings: RunSettings, n_processes: int = 1) -> None:
     check_place(find_device(settings.train.device), n_processes)
     marks = fingerprint(settings.data)
     check_dev(settings)
+    tell("learning a tokenizer ...")
     tokenizer = train_tokenizer(settings)
     source = train_source_tokenizer(settings)
     model_config(settings, len(tokenizer), tokenizer.specials.require("bos"))

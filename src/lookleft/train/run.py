@@ -36,7 +36,7 @@ from lookleft.train.keys import changed_keys
 from lookleft.train.loop import StepRecord, train_steps
 from lookleft.train.memory import kept_memory
 from lookleft.train.optim import make_optimizers
-from lookleft.train.prepare import check_unchanged, prepare, settled
+from lookleft.train.prepare import Tell, check_unchanged, prepare, say_nothing, settled
 from lookleft.train.replicas import n_replicas
 from lookleft.train.report import read_if_there, write_report
 from lookleft.train.results import Results
@@ -95,12 +95,18 @@ class Run:
         self.trackers: list[Tracker] = []
 
     @classmethod
-    def start(cls, folder: Path, settings: RunSettings, world: World = ALONE) -> Run:
-        """A new run in a new folder; learns the tokenizer first."""
+    def start(
+        cls,
+        folder: Path,
+        settings: RunSettings,
+        world: World = ALONE,
+        tell: Tell = say_nothing,
+    ) -> Run:
+        """A new run in a new folder; learns the tokenizer first, which it tells."""
         settings = settled(settings, world)
         with world.agreed():
             if world.is_main:
-                prepare(folder, settings, world.size)
+                prepare(folder, settings, world.size, tell)
         return cls(folder, settings, Tokenizer.load(folder), world)
 
     @classmethod
