@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 from processes import run_world
-from small_runs import write_pairs
+from small_runs import small_settings, write_pairs
 from torch import Tensor
 
+from lookleft.errors import ConfigError
 from lookleft.tensors import read_tensors
 from lookleft.train.checkpoint import is_sound, load_checkpoint
 from lookleft.train.loss import batch_loss
+from lookleft.train.prepare import prepare
 from lookleft.train.shards import own_rows
 from lookleft.train.world import ALONE
 
@@ -157,3 +159,17 @@ def test_rows_are_shared_out_as_torch_chunks_them(n_rows: int, size: int) -> Non
     for rank, piece in enumerate(pieces):
         start, stop = own_rows(n_rows, rank, size)
         assert torch.equal(torch.arange(n_rows)[start:stop], piece)
+
+
+def test_several_processes_on_a_gpu_are_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = small_settings(write_pairs(tmp_path / "pairs.tsv"))
+    monkeypatch.setattr(
+        "lookleft.train.prepare.find_device", lambda name: torch.device("cuda", index=0)
+    )
+    with pytest.raises(
+        ConfigError, match="2 processes on cuda: several processes train on the CPU"
+    ):
+        prepare(tmp_path / "run", settings, n_processes=2)
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.tsv"]
