@@ -8,14 +8,17 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 from lookleft.data.batch import Batch, next_token_batch, translation_batch
 from lookleft.models import AnyModel, build, presets
+from lookleft.nn.block import Block
 from lookleft.train.diverged import DivergedError
 from lookleft.train.loop import train_steps, validate
+from lookleft.train.loss import batch_loss
 from lookleft.train.optim import make_optimizers
 from lookleft.train.schedule import make_schedule
 
@@ -49,6 +52,45 @@ def test_validation_is_the_mean_over_targets_not_over_batches() -> None:
     apart = validate(model, [batch_of([pair]) for pair in PAIRS])
     assert apart == pytest.approx(validate(model, [batch_of(PAIRS)]), rel=1e-12)
     assert model.training
+
+
+CASES = {
+    "translate": lambda: (tiny(torch.float32), [batch_of([pair]) for pair in PAIRS]),
+    "lm": lambda: (
+        build(presets.gpt(30, 16, 1, 2, 32), torch.Generator().manual_seed(0)),
+        [next_token_batch([[1, 2, 3], [4, 5]]), next_token_batch([[6, 7, 8, 9]])],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("n_at_once", [1, 2])
+def test_validation_by_kernels_is_that_of_plain_operations(
+    case: str, n_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, batches = CASES[case]()
+    model.eval()
+    with torch.no_grad():
+        costs = [float(batch_loss(model, batch)) for batch in batches]
+    plain = sum(costs) / sum(batch.n_targets for batch in batches)
+    n_fused = 0
+    fused = Block.forward_fused
+
+    def counted(*args: Any) -> torch.Tensor:
+        nonlocal n_fused
+        n_fused += 1
+        return fused(*args)
+
+    monkeypatch.setattr(Block, "forward_fused", counted)
+    assert validate(model, batches, n_at_once=n_at_once) == pytest.approx(plain, rel=1e-5)
+    assert n_fused
+    narrow = validate(model, batches, precision="bfloat16", n_at_once=n_at_once)
+    assert narrow == pytest.approx(plain, rel=1e-2)
+    assert narrow != pytest.approx(plain, rel=1e-7)  # the precision is heard
+    n_fused = 0
+    with torch.no_grad():
+        assert [float(batch_loss(model, batch)) for batch in batches] == costs
+    assert not n_fused, "a model that is neither trained nor measured is plain operations"
 
 
 def test_a_loss_that_is_no_number_stops_before_the_weights_change() -> None:

@@ -1,7 +1,7 @@
 """Norms, short attention, cross-entropy: one pass over memory each, to train on a CPU.
 
 Each function here equals plain operations of this package, which stay in charge of everything but
-float32 training on a CPU: `nn.RMSNorm`, `attend`, and `surprise` in train/loss.py. What lies
+float32 training, and measuring it, on a CPU: `nn.RMSNorm`, `attend`, and `surprise` in train/loss.py. What lies
 between the products of a block is in `branch.py`; it takes from here who may use kernels, and how
 tensors and bfloat16 are shown to them. The kernels are compiled when the first is needed, once for
 a machine.
@@ -31,6 +31,7 @@ LANES = 8  # the width of a head must be a multiple of it
 ROWS_AT_ONCE = 64  # the rows of a narrow product are a multiple of it
 
 _is_plain = ContextVar("is_plain", default=False)
+_is_measuring = ContextVar("is_measuring", default=False)
 
 
 @contextmanager
@@ -41,6 +42,25 @@ def plain_operations() -> Iterator[None]:
         yield
     finally:
         _is_plain.reset(token)
+
+
+@contextmanager
+def measuring() -> Iterator[None]:
+    """Inside, in this thread, kernels compute without gradients too, and in eval mode.
+
+    For the loss on a dev set, which is then what training sees, at a part of the cost. Elsewhere a
+    model that is not being trained stays plain operations.
+    """
+    token = _is_measuring.set(True)
+    try:
+        yield
+    finally:
+        _is_measuring.reset(token)
+
+
+def is_at_work(has_gradient: bool) -> bool:
+    """True where kernels have something to do: on the way to a gradient, and when measuring."""
+    return has_gradient or _is_measuring.get()
 
 
 def can_read(x: Tensor, dtype: torch.dtype = torch.float32) -> bool:
@@ -56,10 +76,9 @@ def can_read(x: Tensor, dtype: torch.dtype = torch.float32) -> bool:
 
 
 def is_fusable(x: Tensor) -> bool:
-    """True if kernels can compute with x, and x is on its way to a gradient."""
+    """True if kernels can compute with x, and have to."""
     return (
-        x.requires_grad
-        and torch.is_grad_enabled()
+        is_at_work(x.requires_grad and torch.is_grad_enabled())
         and not torch.is_autocast_enabled("cpu")  # which chooses types by itself
         and can_read(x)
     )

@@ -6,6 +6,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from lookleft.bundle import Bundle
 from lookleft.data.corpus import Summary
 from lookleft.files import write_json
@@ -13,6 +15,7 @@ from lookleft.train.data import dev_batches
 from lookleft.train.diverged import DivergedError
 from lookleft.train.judge import Judge, Opinion
 from lookleft.train.loop import validate
+from lookleft.train.replicas import n_replicas
 from lookleft.train.settings import RunSettings
 from lookleft.train.world import World
 
@@ -38,7 +41,9 @@ def measured(
     start_id = getattr(model.config, "start_id", 0)
     source = bundle.source_tokenizer
     batches = dev_batches(settings, tokenizer, start_id, world.share, source, read)
-    loss = validate(model, batches, world)
+    train = settings.train
+    n_at_once = n_replicas(torch.get_num_threads(), model.device, train.compile)
+    loss = validate(model, batches, world, precision=train.precision, n_at_once=n_at_once)
     if not math.isfinite(loss):  # before anything is written; the same in every process
         raise DivergedError(f"after step {step} the loss on the dev set is {loss}; lower train.lr")
     was_training = model.training
