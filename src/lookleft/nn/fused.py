@@ -1,10 +1,10 @@
 """Norms, short attention, cross-entropy: one pass over memory each, to train on a CPU.
 
 Each function here equals plain operations of this package, which stay in charge of everything but
-float32 training, and measuring it, on a CPU: `nn.RMSNorm`, `attend`, and `surprise` in train/loss.py. What lies
-between the products of a block is in `branch.py`; it takes from here who may use kernels, and how
-tensors and bfloat16 are shown to them. The kernels are compiled when the first is needed, once for
-a machine.
+float32 training, and measuring it, on a CPU: `nn.RMSNorm`, `attend`, and `surprise` in
+train/loss.py. What lies between the products of a block is in `branch.py`; it takes from here who
+may use kernels, and how tensors and bfloat16 are shown to them. The kernels are compiled when the
+first is needed, once for a machine.
 
 Dimensions: B batch, T queries, S keys, H heads, K head width, N rows, D width, V vocabulary.
 """

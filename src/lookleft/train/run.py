@@ -308,7 +308,7 @@ class Run:
             self._rate,
             first_step=self.progress.step,
             max_norm=train.max_norm,
-            objective=train.objective,
+            objective=replace(train.objective, hidden_id=self.tokenizer.specials.require("mask")),
             team=self.team,
         )
         with kept_memory():
