@@ -26,13 +26,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from lookleft.errors import InputError
+from lookleft.once import once
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Mask:
     is_triangle: bool = False  # exactly "key index <= query index", square
     is_full: bool = False  # hides nothing
 
-    @cached_property
+    @once
     def allowed(self) -> Tensor:
         """All rows at once. (B, 1, T, S)."""
         return self.rows(0, self.n_queries)

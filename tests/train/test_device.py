@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 
-from lookleft.config import Learned, Positions, Rotary
-from lookleft.data.batch import next_token_batch
+from lookleft.config import Learned, Positions, Relative, Rotary
+from lookleft.data.batch import next_token_batch, translation_batch
 from lookleft.errors import ConfigError
 from lookleft.models import build, presets
-from lookleft.train.device import compile_blocks, find_device, find_precision, remark_on
+from lookleft.nn.block import Block
+from lookleft.train.device import (
+    Precision,
+    compile_blocks,
+    find_device,
+    find_precision,
+    remark_on,
+)
 from lookleft.train.loss import batch_loss
 from lookleft.train.objective import Objective
 
@@ -41,8 +50,17 @@ def test_a_precision_without_units_is_remarked_on(monkeypatch: pytest.MonkeyPatc
     assert find_precision("auto", torch.device("mps")) == find_precision("float32", cpu)
 
 
+@pytest.fixture
+def fresh_compiler() -> Iterator[None]:
+    """What was compiled before counts towards what is compiled at most."""
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # compiling warns of its own old parts
+@pytest.mark.usefixtures("fresh_compiler")
 @pytest.mark.parametrize("positions", [Learned(max_len=32), Rotary()])
 def test_compiled_layers_keep_their_names_and_compute_the_same(positions: Positions) -> None:
     config = presets.gpt(30, 16, 1, 2, 32).model_copy(update={"positions": positions})
@@ -63,3 +81,35 @@ def test_compiled_layers_keep_their_names_and_compute_the_same(positions: Positi
             loss.backward()
         for one, other in zip(model.parameters(), compiled.parameters(), strict=True):
             assert (one.grad - other.grad).norm() <= rounding * other.grad.norm() + 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize(
+    ("task", "positions", "precision"),
+    [
+        ("lm", Learned(max_len=32), "float32"),
+        ("lm", Relative(), "float32"),
+        ("translate", Rotary(), "bfloat16"),
+    ],
+)
+def test_a_layer_is_compiled_in_one_piece(
+    task: str, positions: Positions, precision: Precision
+) -> None:
+    changes = {"positions": positions, "norm": "rms", "d_model": 16, "d_ff": 16, "dropout": 0.0}
+    if task == "lm":
+        model = build(presets.gpt(30, 16, 1, 2, 32).model_copy(update=changes))
+        batch = next_token_batch([[4, 5, 6], [7, 8]])
+    else:
+        model = build(presets.tiny(30).model_copy(update=changes))
+        batch = translation_batch([[4, 5], [6, 7, 8]], [[9, 10, 2], [11, 2]], start_id=1)
+    objective, ways = Objective(precision=precision), (True, False)
+    losses = [objective(model.train(is_training), batch) for is_training in ways]
+    for block in model.modules():
+        if isinstance(block, Block):
+            block.compile(fullgraph=True, dynamic=True, backend="eager")  # pieces are an error
+    rounding = 1e-5 if precision == "float32" else 0.01
+    for is_training, loss in zip(ways, losses, strict=True):
+        found = objective(model.train(is_training), batch)
+        torch.testing.assert_close(found, loss, rtol=rounding, atol=0)

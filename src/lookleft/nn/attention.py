@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -23,6 +22,7 @@ from lookleft.errors import InputError
 from lookleft.masks import Mask
 from lookleft.nn.fused import attend_short, is_at_work, is_short
 from lookleft.nn.narrow import Linear
+from lookleft.once import once
 
 Turn = Callable[[Tensor], Tensor]  # what a position does to a query or key: rotary turns it
 Tap = Callable[[str, Tensor], None]  # receives every intermediate by name
@@ -52,7 +52,7 @@ class Bias:
     rows: Callable[[int, int], Tensor]  # queries start..stop -> broadcast to (B, H, stop-start, S)
     n_queries: int
 
-    @cached_property
+    @once
     def whole(self) -> Tensor:
         """All rows at once, made once for all layers. Broadcast to (B, H, T, S)."""
         return self.rows(0, self.n_queries)
@@ -125,7 +125,7 @@ def attend_fast(
             dropout_p=dropout,
             is_causal=is_causal,
             scale=scale,
-            enable_gqa=kv.keys.size(1) != q.size(1),
+            enable_gqa=bool(kv.keys.size(1) != q.size(1)),  # torch.compile has another kind
         )
 
     if bias is None and mask.is_triangle:

@@ -60,7 +60,8 @@ def measuring() -> Iterator[None]:
 
 def is_at_work(has_gradient: bool) -> bool:
     """True where kernels have something to do: on the way to a gradient, and when measuring."""
-    return has_gradient or _is_measuring.get()
+    is_compiling = torch.compiler.is_compiling()  # which cannot look into a ContextVar
+    return has_gradient or (not is_compiling and _is_measuring.get())
 
 
 def can_read(x: Tensor, dtype: torch.dtype = torch.float32) -> bool:

@@ -21,31 +21,44 @@ from torch.autograd.function import once_differentiable
 from lookleft.nn.fused import can_read, narrow_rows, widen_rows
 
 _is_narrow = ContextVar("is_narrow", default=False)
+_n_inside = 0  # threads that are inside
 
 
 @contextmanager
 def narrow_products() -> Iterator[None]:
     """Inside, in this thread, products read float32 as bfloat16, there and back."""
+    global _n_inside
     token = _is_narrow.set(True)
+    _n_inside += 1
     try:
         yield
     finally:
+        _n_inside -= 1
         _is_narrow.reset(token)
+
+
+def is_narrow_here() -> bool:
+    """Whether products are narrow in this thread.
+
+    torch.compile cannot look into a ContextVar, but notices when a number of a module changes. Who
+    compiles has one thread that trains: see `n_replicas`.
+    """
+    return _n_inside > 0 if torch.compiler.is_compiling() else _is_narrow.get()
 
 
 def narrowed(x: Tensor) -> Tensor:
     """x as products read it here: bfloat16 inside `narrow_products`, if x is float32."""
-    return x.to(torch.bfloat16) if _is_narrow.get() and x.dtype == torch.float32 else x
+    return x.to(torch.bfloat16) if is_narrow_here() and x.dtype == torch.float32 else x
 
 
 def kind_here() -> torch.dtype:
     """The type in which products read float32 here."""
-    return torch.bfloat16 if _is_narrow.get() else torch.float32
+    return torch.bfloat16 if is_narrow_here() else torch.float32
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """What `F.linear` gives, in the precision of this place. (..., D), (F, D), (F,) -> (..., F)."""
-    if not _is_narrow.get() or x.dtype != torch.float32:
+    if not is_narrow_here() or x.dtype != torch.float32:
         return F.linear(x, weight, bias)
     if can_read(x):
         made: Tensor = _NarrowLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]

@@ -7,7 +7,6 @@ All take positions (B, T), never lengths, so that a cached step at position 40 g
 from __future__ import annotations
 
 import math
-from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from lookleft.config import Learned, Positions, Relative, RopeScaling, Rotary, Sinusoidal
 from lookleft.errors import InputError
 from lookleft.nn.attention import Bias
+from lookleft.once import once
 
 
 class SinusoidalPositions(nn.Module):
@@ -82,13 +82,13 @@ class Rotation:
     def __init__(self, pos: Tensor, frequencies: Tensor) -> None:
         self.pos, self.frequencies = pos, frequencies  # (B, T), (K/2,)
 
-    @cached_property
+    @once
     def waves(self) -> tuple[Tensor, Tensor]:
         """Cosines and sines, float64. (B, 1, T, K/2) each."""
         angle = self.pos[:, None, :, None].double() * self.frequencies
         return angle.cos(), angle.sin()
 
-    @cached_property
+    @once
     def tables(self) -> tuple[Tensor, Tensor]:
         """The same as kernels read them, float32. (B, T, K/2) each.
 
