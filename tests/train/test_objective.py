@@ -14,7 +14,7 @@ from lookleft.models import AnyModel, build, presets
 from lookleft.train import loss as loss_module
 from lookleft.train import objective as objective_module
 from lookleft.train.loss import batch_loss, summed_loss
-from lookleft.train.objective import Objective, with_hidden_words, with_own_words
+from lookleft.train.objective import Objective, with_own_words
 
 TRANSLATION = translation_batch([[4, 5], [6, 7, 8]], [[9, 10, 11, 2], [12, 2]], start_id=1)
 TEXTS = next_token_batch([[4, 5, 6, 7, 8, 9], [10, 11, 12]])
@@ -159,42 +159,6 @@ def test_the_share_of_own_words_grows_over_the_steps() -> None:
     assert objective(model, TEXTS, 0) == Objective()(model, TEXTS, 0)
     torch.manual_seed(0)
     assert objective(model, TEXTS, 1000) != Objective()(model, TEXTS, 1000)
-
-
-@pytest.mark.parametrize("batch", [TEXTS, TRANSLATION], ids=["lm", "translate"])
-def test_all_words_that_are_read_can_be_hidden_and_nothing_else(batch: Batch) -> None:
-    hidden = with_hidden_words(batch, 1.0, hidden_id=3)
-    assert hidden.targets is batch.targets
-    for rows, before in ((hidden.inputs, batch.inputs), (hidden.source, batch.source)):
-        if before is None:
-            assert rows is None
-            continue
-        assert rows is not None
-        assert (rows.ids[before.is_token] == 3).all()
-        assert torch.equal(rows.ids[~before.is_token], before.ids[~before.is_token])  # padding
-        assert rows.pos is before.pos
-        assert rows.is_token is before.is_token
-
-
-def test_about_the_asked_share_of_words_is_hidden_by_chance_that_is_given() -> None:
-    batch = next_token_batch([[5] * 1000, [6] * 1000])
-    ids = [
-        with_hidden_words(batch, 0.25, 3, torch.Generator().manual_seed(seed)).inputs.ids
-        for seed in (0, 0, 1)
-    ]
-    assert 0.2 < (ids[0] == 3).float().mean() < 0.3
-    assert torch.equal(ids[0], ids[1])
-    assert not torch.equal(ids[0], ids[2])
-
-
-def test_hidden_words_come_and_go_with_dropout() -> None:
-    objective = Objective(word_dropout=1.0, hidden_id=3, dropout_warmup=100, dropout_fade=0.2)
-    model = tiny().train()
-    plain = Objective()(model, TRANSLATION)
-    blind = Objective()(model, with_hidden_words(TRANSLATION, 1.0, 3))
-    assert objective(model, TRANSLATION, 0) == plain
-    assert objective(model, TRANSLATION, 100) == blind != plain
-    assert objective.at_rate(0.0)(model, TRANSLATION, 100) == plain
 
 
 def test_dropout_grows_over_the_steps() -> None:

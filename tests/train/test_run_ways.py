@@ -42,7 +42,6 @@ WAYS = {
         "train.dropout_warmup": "5",
         "train.accumulate": "2",
     },
-    "hidden words": {"train.word_dropout": "0.5", "train.dropout_warmup": "5"},
     "own words": {"train.own_words": "0.5", "train.own_words_warmup": "4"},
     "moving average": {"train.ema": "0.9"},
     "moving average, side by side": {"train.ema": "0.9", "train.accumulate": "2"},
@@ -323,7 +322,6 @@ def test_a_checkpoint_that_leads_nowhere_is_taken_back(
     [
         ({"task": "mlm", "train.mode": "sequential"}, "has no order"),
         ({"task": "mlm", "train.own_words": "0.1"}, "reads no words of its own"),
-        ({"task": "mlm", "train.word_dropout": "0.1"}, "hides words anyway"),
         ({"task": "mlm", "model.mask": "none"}, "sees both sides anyway"),
         ({"train.mode": "sequential", "model.mask": "none"}, "cannot peek"),
         ({"train.mode": "sequential", "train.rdrop": "1"}, "needs train.mode"),

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from lookleft.data.batch import NO_TARGET, Batch, Rows
+from lookleft.data.batch import NO_TARGET, Batch
 from lookleft.models import AnyModel
 from lookleft.nn.layers import set_dropout
 from lookleft.train.device import PrecisionName, computing_in
@@ -26,8 +26,6 @@ class Objective:
     mode: Mode = "parallel"
     rdrop: float = 0.0  # weight of the disagreement between two passes; 0: one pass
     rdrop_after: int = 0  # steps with one pass before that
-    word_dropout: float = 0.0  # share of the tokens read that are hidden, where dropout is whole
-    hidden_id: int = 0  # what is read in their places
     dropout_warmup: int = 0  # steps over which dropout grows from 0
     dropout_fade: float = 0.0  # below this share of the highest rate dropout falls with it
     own_words: float = 0.0  # share of the inputs that are the model's own predictions
@@ -49,9 +47,6 @@ class Objective:
         """-> (), a sum over the targets of the batch; `chance` None is torch's own."""
         if self.dropout_warmup or self.dropout_fade:
             set_dropout(model, self.dropout_strength(step))
-        hidden = self.word_dropout * self.dropout_strength(step)
-        if hidden:
-            batch = with_hidden_words(batch, hidden, self.hidden_id, chance)
         with computing_in(self.precision, model.device):
             share = self.own_share(step)
             if share:
@@ -80,23 +75,6 @@ class Objective:
 def grown(step: int, warmup: int) -> float:
     """How far something has come that grows from 0 to 1 over so many steps."""
     return min(step / warmup, 1.0) if warmup else 1.0
-
-
-def with_hidden_words(
-    batch: Batch, share: float, hidden_id: int, chance: torch.Generator | None = None
-) -> Batch:
-    """The batch with a share of what is read, of source and inputs, replaced by one id.
-
-    Word dropout (Gal & Ghahramani 2016): what to say must follow from the rest of the sentence. The
-    targets stay.
-    """
-
-    def hide(rows: Rows) -> Rows:
-        is_drawn = torch.rand(rows.shape, generator=chance).to(rows.ids.device) < share
-        return replace(rows, ids=rows.ids.masked_fill(is_drawn & rows.is_token, hidden_id))
-
-    source = None if batch.source is None else hide(batch.source)
-    return replace(batch, inputs=hide(batch.inputs), source=source)
 
 
 @torch.no_grad()

@@ -308,7 +308,7 @@ class Run:
             self._rate,
             first_step=self.progress.step,
             max_norm=train.max_norm,
-            objective=replace(train.objective, hidden_id=self.tokenizer.specials.require("mask")),
+            objective=train.objective,
             team=self.team,
         )
         with kept_memory():

@@ -153,8 +153,7 @@ class TrainSettings(Frozen):
     mode: Mode = "parallel"  # "sequential": one position at a time, same result, for teaching
     rdrop: float = Field(default=0.0, ge=0)  # two passes must agree (R-Drop); 5 is usual, 0: off
     rdrop_after: CountOrZero = 0  # steps with one pass before that, at half the cost
-    word_dropout: Rate = 0.0  # share of the tokens read that are hidden (translate, lm)
-    dropout_warmup: CountOrZero = 0  # steps over which both dropouts grow from 0
+    dropout_warmup: CountOrZero = 0  # steps over which model.dropout grows from 0
     dropout_fade: Rate = 0.0  # while the rate is below this share of its peak dropout is less too
     own_words: Rate = 0.0  # share of inputs the model predicted itself (scheduled sampling)
     own_words_warmup: CountOrZero = 0  # steps over which that share grows from 0
@@ -184,7 +183,6 @@ class TrainSettings(Frozen):
             mode=self.mode,
             rdrop=self.rdrop,
             rdrop_after=self.rdrop_after,
-            word_dropout=self.word_dropout,
             dropout_warmup=self.dropout_warmup,
             dropout_fade=self.dropout_fade,
             own_words=self.own_words,
@@ -230,7 +228,6 @@ class RunSettings(Frozen):
         for is_wrong, why in (
             (is_mlm and is_sequential, 'task = "mlm" has no order for train.mode = "sequential"'),
             (is_mlm and train.own_words > 0, 'task = "mlm" reads no words of its own'),
-            (is_mlm and train.word_dropout > 0, 'task = "mlm" hides words anyway'),
             (is_mlm and peeks, 'task = "mlm" sees both sides anyway: leave model.mask out'),
             (is_sequential and peeks, 'train.mode = "sequential" cannot peek: model.mask = "none"'),
             (
@@ -241,9 +238,8 @@ class RunSettings(Frozen):
             (is_sequential and train.rdrop > 0, 'train.rdrop needs train.mode = "parallel"'),
             (train.rdrop_after > 0 and not train.rdrop, "train.rdrop_after needs train.rdrop"),
             (
-                has_moving_dropout and not (self.model.dropout or train.word_dropout),
-                "train.dropout_warmup and train.dropout_fade need model.dropout or "
-                "train.word_dropout",
+                has_moving_dropout and not self.model.dropout,
+                "train.dropout_warmup and train.dropout_fade need model.dropout",
             ),
             (
                 has_moving_dropout and train.compile,
