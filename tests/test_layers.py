@@ -18,7 +18,7 @@ SOURCE = Path(lookleft.__file__).parent
 # Each name may import what stands in an earlier line, and itself.
 LAYERS = [
     {"errors"},
-    {"config", "files"},
+    {"config", "files", "once"},
     {"tensors", "quantised", "masks", "text", "picture", "pages", "bundled"},
     {"data", "nn"},
     {"models"},
