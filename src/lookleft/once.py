@@ -1,7 +1,7 @@
 """Attributes that are computed when somebody asks for them first.
 
-`functools.cached_property` of Python 3.11 takes a lock, which torch.compile cannot follow: a block
-that asks for a mask or for angles would fall into pieces.
+In place of `functools.cached_property`, which in Python 3.11 takes a lock that torch.compile cannot
+follow: a block that asks for a mask or for angles would fall into pieces.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -19,6 +18,7 @@ from lookleft.data.batch import NO_TARGET, Batch, Ids, Rows, pad_rows
 from lookleft.data.bucket import ByLength
 from lookleft.data.examples import Example
 from lookleft.errors import InputError
+from lookleft.once import once
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Cover:
         if not self.ordinary.numel():
             raise InputError(f"all {self.vocab_size} tokens are special: there is none to predict")
 
-    @cached_property
+    @once
     def ordinary(self) -> Tensor:
         """The ids that may be chosen. -> (O,)."""
         kept = [id for id in range(self.vocab_size) if id not in self.specials | {self.mask_id}]

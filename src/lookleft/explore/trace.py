@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from lookleft.explore.lesson import PLACES, Kind, Lesson, TraceRequest, make_les
 from lookleft.explore.states import ExploreError
 from lookleft.explore.tokens import Token
 from lookleft.models import DecoderOnly, EncoderDecoder
+from lookleft.once import once
 
 
 @dataclass(eq=False)
@@ -34,26 +34,26 @@ class Trace:
     training: Training
     inference: Inference | None  # None: nothing in this model goes word by word
 
-    @cached_property
+    @once
     def id(self) -> str:
         """A name for this trace: the same model and request have the same."""
         asked = self.request.model_dump(exclude={"kind", "layer", "head"}, mode="json")
         text = json.dumps([self.card.hash, asked], sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
-    @cached_property
+    @once
     def masks(self) -> dict[Kind, tuple[Tensor | None, Tensor, Tensor]]:
         """Per kind: the causal rule if any, padding, and what is allowed. All (T, S)."""
         return masks_of(self.lesson)
 
-    @cached_property
+    @once
     def log_probs(self) -> Tensor:
         """Of what each row should say, after one pass. (T,)."""
         wanted = torch.tensor([token.id for token in self.lesson.wanted])
         every = self.training.logits.double().log_softmax(-1)  # (T, V)
         return every.gather(1, wanted[:, None])[:, 0]
 
-    @cached_property
+    @once
     def n_bytes(self) -> int:
         """Memory that the recorded tensors hold."""
         lanes: list[Training | Inference] = [self.training]

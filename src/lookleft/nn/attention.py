@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from lookleft.errors import InputError
 from lookleft.masks import Mask
-from lookleft.nn.fused import attend_short, is_at_work, is_short
+from lookleft.nn.fused import are_kernels_wanted, attend_short, is_short
 from lookleft.nn.narrow import Linear
 from lookleft.once import once
 
@@ -272,7 +272,12 @@ class Attention(nn.Module):
             out = attend(q, kv, mask, scale=self.scale, bias=bias, dropout=dropout, tap=self.tap)
             self.tap("out", out)  # per head, before the heads are mixed
             return out
-        if is_at_work(self.training) and bias is None and dropout == 0 and is_short(q, kv.keys):
+        if (
+            are_kernels_wanted(self.training)
+            and bias is None
+            and dropout == 0
+            and is_short(q, kv.keys)
+        ):
             check_shapes(q, kv, mask)
             return attend_short(q, *kv, mask, self.scale)
         return attend_fast(q, kv, mask, scale=self.scale, bias=bias, dropout=dropout)

@@ -24,7 +24,7 @@ from lookleft.nn.as_made import (
 from lookleft.nn.attention import KV, Attention, Bias, Turn, merge_heads, unturned
 from lookleft.nn.branch import bend, enter, leave
 from lookleft.nn.cache import KVCache, Slots
-from lookleft.nn.fused import is_at_work, is_fusable
+from lookleft.nn.fused import are_kernels_wanted, is_fusable
 from lookleft.nn.heads import Part, make_heads
 from lookleft.nn.layers import Dropout, FeedForward, RMSNorm, make_norm
 from lookleft.nn.positions import RelativeBias, RotaryPositions, Rotation, added_positions
@@ -218,7 +218,7 @@ class Stack(nn.Module):
 
 def may_fuse(module: nn.Module, x: Tensor) -> bool:
     """Whether kernels may work on x in this module, if its parts are as they were made."""
-    return is_at_work(module.training) and is_fusable(x) and not does_anyone_listen_to_all()
+    return are_kernels_wanted(module.training) and is_fusable(x) and not does_anyone_listen_to_all()
 
 
 def parts_of(layer: Attention, turn: Turn = unturned) -> list[Part]:

@@ -58,10 +58,10 @@ def measuring() -> Iterator[None]:
         _is_measuring.reset(token)
 
 
-def is_at_work(has_gradient: bool) -> bool:
-    """True where kernels have something to do: on the way to a gradient, and when measuring."""
+def are_kernels_wanted(is_trained: bool) -> bool:
+    """True for what is being trained, and for all else inside `measuring`."""
     is_compiling = torch.compiler.is_compiling()  # which cannot look into a ContextVar
-    return has_gradient or (not is_compiling and _is_measuring.get())
+    return is_trained or (not is_compiling and _is_measuring.get())
 
 
 def can_read(x: Tensor, dtype: torch.dtype = torch.float32) -> bool:
@@ -77,9 +77,9 @@ def can_read(x: Tensor, dtype: torch.dtype = torch.float32) -> bool:
 
 
 def is_fusable(x: Tensor) -> bool:
-    """True if kernels can compute with x, and have to."""
+    """True if kernels can compute with x, which is on its way to a gradient or measured."""
     return (
-        is_at_work(x.requires_grad and torch.is_grad_enabled())
+        are_kernels_wanted(x.requires_grad and torch.is_grad_enabled())
         and not torch.is_autocast_enabled("cpu")  # which chooses types by itself
         and can_read(x)
     )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from lookleft.config import ModelConfig
 from lookleft.errors import InputError
-from lookleft.nn.fused import is_at_work, is_fusable, rms_norm
+from lookleft.nn.fused import are_kernels_wanted, is_fusable, rms_norm
 from lookleft.nn.narrow import Linear, linear
 
 
@@ -38,7 +38,7 @@ class RMSNorm(nn.RMSNorm):
         super().__init__(width, eps=eps)
 
     def forward(self, x: Tensor) -> Tensor:
-        if is_at_work(self.training) and is_fusable(x) and self.eps is not None:
+        if are_kernels_wanted(self.training) and is_fusable(x) and self.eps is not None:
             return rms_norm(x, self.weight, self.eps)
         return super().forward(x)
 

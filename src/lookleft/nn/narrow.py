@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Lock
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from lookleft.nn.fused import can_read, narrow_rows, widen_rows
 
 _is_narrow = ContextVar("is_narrow", default=False)
 _n_inside = 0  # threads that are inside
+_counting = Lock()  # two may enter at the same moment
 
 
 @contextmanager
@@ -29,11 +31,13 @@ def narrow_products() -> Iterator[None]:
     """Inside, in this thread, products read float32 as bfloat16, there and back."""
     global _n_inside
     token = _is_narrow.set(True)
-    _n_inside += 1
+    with _counting:
+        _n_inside += 1
     try:
         yield
     finally:
-        _n_inside -= 1
+        with _counting:
+            _n_inside -= 1
         _is_narrow.reset(token)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from tokenizers import pre_tokenizers, processors
 
 from lookleft.errors import FileError, InputError
 from lookleft.files import make_folder, parse_json, read_bytes, write_atomically, write_json
+from lookleft.once import once
 from lookleft.text.dropout import BpeDropout
 from lookleft.text.limits import MAX_DEPTH, MAX_FILE_BYTES, check_tokenizer_json, library_errors
 from lookleft.text.nfc import Nfc, nfc, take_over
@@ -264,13 +264,13 @@ class Tokenizer:
 
     # --- inside ---
 
-    @functools.cached_property
+    @once
     def _parsing_backend(self) -> Any:
         backend = _hardened(self._content, parse_specials=True)
         take_over(backend)
         return backend
 
-    @functools.cached_property
+    @once
     def _nfc(self) -> dict[bool, Nfc]:
         """NFC where special tokens are text, and where they are parsed and stand apart."""
         added = self._backend.get_added_tokens_decoder().values()

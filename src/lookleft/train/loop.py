@@ -89,7 +89,7 @@ def validate(
     By the kernels of training and in its precision; n_at_once batches side by side, a thread each.
     """
 
-    @torch.no_grad()  # both are of a thread
+    @torch.no_grad()  # in here, for each thread has its own grad mode and contexts
     def cost(batch: Batch) -> float:
         with measuring(), computing_in(precision, model.device):
             return batch_loss(model, batch.to(model.device)).item()

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from lookleft.data.batch import NO_TARGET, Batch, repeat_rows
 from lookleft.models import AnyModel, EncoderOnly
-from lookleft.nn.fused import can_read, is_at_work, surprise_rows
+from lookleft.nn.fused import are_kernels_wanted, can_read, surprise_rows
 from lookleft.nn.narrow import narrowed
 
 LOGITS_AT_ONCE = 2**21  # how many exist at one time: 8 MB, which stay near the processor
@@ -145,7 +145,7 @@ class FusedLoss(torch.autograd.Function):
             chunk = states[:, part]  # (R, chunk, D)
             logits = F.linear(chunk, matrix, offset)  # (R, chunk, V)
             is_readable = can_read(logits) or can_read(logits, torch.bfloat16)
-            if is_at_work(has_gradient) and is_readable:
+            if are_kernels_wanted(has_gradient) and is_readable:
                 total += surprise_rows(logits, targets[part], smoothing, rdrop)
                 error = logits
             else:
